@@ -9,7 +9,7 @@ from glow_nb.base.size import surely, symbols_of
 
 @dataclass(frozen=True)
 class OpenRange:
-    """What ``range(start, stop, step)`` is where a size is open, as a slice has it."""
+    """The range ``range(start, stop, step)`` with an open size, as a slice has it."""
 
     start: int
     stop: int

@@ -1,4 +1,4 @@
-"""Which nodes of a function do something: those that an output or a state depends on."""
+"""The live nodes of a function: those that an output or a state depends on."""
 
 from __future__ import annotations
 

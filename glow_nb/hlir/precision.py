@@ -1,4 +1,4 @@
-"""Which layers of a graph of float32 multiply 16-bit numbers, and why others do not."""
+"""The layers of a graph of float32 that multiply 16-bit numbers, and why others do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which imported nodes a node does the work of, kept while rules replace nodes.
+"""The imported nodes that a node was made from, kept while rules replace nodes.
 
 A node that was imported stands for itself. What a rule emits instead of a node stands for that
 node, and for those that it makes superfluous: the ones between what the new nodes read and the node

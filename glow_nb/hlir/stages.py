@@ -34,7 +34,7 @@ class Stage:
 
     @property
     def passage(self) -> Passage:
-        """What passes between it and the others."""
+        """The values that pass between it and the others."""
         return Passage(tuple(value.name for value in self.function.inputs), self.decisions)
 
 

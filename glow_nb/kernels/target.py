@@ -174,7 +174,7 @@ class Target:
 
     @cached_property
     def passes(self) -> int:
-        """How often a vector of ``lanes`` goes through an arithmetic unit."""
+        """The number of passes of a vector of ``lanes`` through an arithmetic unit."""
         return max(1, self.lanes // self.unit_lanes)
 
 

@@ -9,7 +9,7 @@ from glow_nb.llir.program import Buffer, Instruction, mutated, read
 
 
 class _Region:
-    """What has touched one region so far, by the numbers of the instructions."""
+    """The instructions that accessed one region so far, by their numbers."""
 
     def __init__(self, windows: Iterable[Buffer]) -> None:
         period = best_period(windows)

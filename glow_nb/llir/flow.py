@@ -1,4 +1,4 @@
-"""Which instruction of a program has made what another one reads, and who else reads it.
+"""The instruction of a program that made an operand of another one, and its other readers.
 
 Memory is written again and again, so that a value is more than a buffer: it is what one instruction
 wrote there, as long as nothing else writes any of it.

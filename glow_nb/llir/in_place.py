@@ -1,4 +1,4 @@
-"""Which results an instruction may write over what it reads (paper 3.5: buffer sharing).
+"""The results that may be written over operands (paper 3.5: buffer sharing).
 
 An instruction that is declared in place for an operand reads each element of it before it writes
 that element, in the same thread, and never again; only a scatter comes back, to what it wrote

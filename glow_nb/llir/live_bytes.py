@@ -1,4 +1,4 @@
-"""How much memory is live at each instruction, kept up to date while buffers come and go.
+"""The live memory at each instruction, kept up to date while buffers come and go.
 
 Of sizes that are known only when the network runs, those of the example count.
 """

@@ -133,7 +133,7 @@ class SearchOutcome(enum.Enum):
 
 @dataclass
 class Budget:
-    """What the search may still spend.
+    """The steps that the search may still take.
 
     Attributes:
         nodes: Number of nodes.

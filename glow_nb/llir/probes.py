@@ -21,7 +21,7 @@ from glow_nb.llir.stack import StackInst
 
 @dataclass(frozen=True)
 class Probe:
-    """What one instruction writes to one buffer.
+    """The values that one instruction writes to one buffer.
 
     Attributes:
         number: Number of the instruction among those that compute.
@@ -35,7 +35,7 @@ class Probe:
 
     @property
     def copied(self) -> Buffer:
-        """What is copied: the buffer, or all that it lies in if it has gaps."""
+        """The copied memory: the buffer, or all that it lies in if it has gaps."""
         return self.buffer if self.buffer.is_contiguous else self.buffer.root
 
     def value(self, copy: Array) -> Array:

@@ -59,7 +59,7 @@ LEVELS[Program] = rewrite_program_by
 
 @dataclass
 class Site:
-    """What a rule on instructions works with; its functions get it as ``rewriter``.
+    """The interface for rules on instructions; their functions get it as ``rewriter``.
 
     Attributes:
         flow: Which instruction makes what another one reads.

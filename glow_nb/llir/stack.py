@@ -95,7 +95,7 @@ class StackInst(Instruction):
     @property
     @override
     def imported_names(self) -> tuple[str, ...]:
-        """Those of all members, each once, in order."""
+        """The imported names of all members, each once, in order."""
         return tuple(dict.fromkeys(name for i in self.body for name in i.imported_names))
 
     @override

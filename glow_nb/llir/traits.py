@@ -1,4 +1,4 @@
-"""What the kernels of a backend can do besides computing their instructions.
+"""The abilities of the kernels of a backend besides computing their instructions.
 
 An instruction says what is computed. Whether its kernel can also compute neighbouring instructions,
 or read operands that have gaps, depends on the backend. Passes that depend on this have an option
@@ -16,7 +16,7 @@ from glow_nb.llir.program import Instruction
 
 @dataclass(frozen=True)
 class KernelTraits:
-    """What the kernel of an instruction can do, as the head of a stack and alone.
+    """The abilities of the kernel of an instruction, as the head of a stack and alone.
 
     Attributes:
         fuses_epilogue: It can apply data-parallel instructions to its result before it stores it.

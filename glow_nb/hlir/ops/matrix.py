@@ -43,7 +43,7 @@ class MatMul(Node):
 
     @property
     def factors(self) -> tuple[Value, Value]:
-        """What is multiplied: the left and the right matrix."""
+        """The factors: the left and the right matrix."""
         return self.lhs, self.rhs
 
     @override
@@ -95,7 +95,7 @@ class FullyConnected(Node):
 
     @property
     def factors(self) -> tuple[Value, Value]:
-        """What is multiplied: the left and the right matrix."""
+        """The factors: the left and the right matrix."""
         return self.input, self.weights
 
     @override

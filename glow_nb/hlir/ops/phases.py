@@ -1,4 +1,4 @@
-"""Which taps of a window meet an element, by the element's remainder modulo the stride."""
+"""The taps of a window that meet an element, by the element's remainder modulo the stride."""
 
 from __future__ import annotations
 

@@ -298,7 +298,7 @@ class Dropout(Drawn):
 
     @property
     def factor(self) -> float:
-        """What the elements that stay are multiplied by."""
+        """The factor of the elements that stay."""
         return 1 / (1 - self.ratio) if self.ratio < 1 else 0.0
 
     @override

@@ -61,7 +61,7 @@ class TransposedConvolution(Windowed):
 
     @property
     def factors(self) -> tuple[Value, Value]:
-        """What is multiplied: the input and the filter."""
+        """The factors: the input and the filter."""
         return self.input, self.filter
 
     @override

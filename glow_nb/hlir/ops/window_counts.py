@@ -1,4 +1,4 @@
-"""How many cells the windows of an average pool count, where only the run knows the sizes."""
+"""The number of cells that the windows of an average pool count, if sizes are open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hides scores of attention that is written out, and the one mask that does the same."""
+"""The masks of attention that is written out, and the one mask that does the same."""
 
 from __future__ import annotations
 

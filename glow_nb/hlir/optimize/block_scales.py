@@ -1,4 +1,4 @@
-"""Which rows of a known matrix of integers share a scale, by how it was moved about.
+"""The rows of a known matrix of integers that share a scale, by the way it was moved.
 
 A matrix of weights comes dequantized in the layout of a model: with the blocks as an axis of their
 own, transposed, or cut to the rows that count. Each axis of what comes of it is made of axes of
@@ -20,7 +20,7 @@ from glow_nb.hlir.ops import Reshape, Slice, Transpose
 
 @dataclass(frozen=True)
 class Layout:
-    """How the axes of a tensor are made of those of another one, whose sizes are *sizes*.
+    """The axes of a tensor, made from the axes of another one, whose sizes are *sizes*.
 
     Attributes:
         sizes: Sizes of the axes that it consists of.

@@ -1,4 +1,4 @@
-"""What lies after a float that was dequantized: integers, their scales, and moves between.
+"""The nodes after a dequantized float: integers, their scales, and moves between.
 
 And what passes do with quantized types again and again.
 """

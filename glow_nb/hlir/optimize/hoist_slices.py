@@ -88,7 +88,7 @@ def _cut(value: Value, ranges: Ranges, rewriter: Rewriter) -> Value:
 
 @dataclass(frozen=True)
 class _Hoisted:
-    """What a slice below an operator becomes above it.
+    """The slice of an operator's operands that replaces a slice of its result.
 
     Attributes:
         cuts: The slices of the operands; operands that are not named stay whole.
@@ -203,7 +203,7 @@ def _reshape(node: Reshape, ranges: Ranges) -> _Hoisted | None:
 
 
 def _gather(node: Gather, ranges: Ranges) -> _Hoisted | None:
-    """What is looked up, for indices along the first axis."""
+    """The table that is looked up, for indices along the first axis."""
     rank = node.indices.type.rank
     if node.axis or any(axis >= rank for axis in _cut_axes(node, ranges)):
         return None

@@ -119,7 +119,7 @@ def _moved(value: Value, rewriter: Rewriter) -> Value:
 
 @dataclass(frozen=True)
 class _Scores:
-    """What the scores are computed from, seen from the softmax.
+    """The operands of the scores, seen from the softmax.
 
     Attributes:
         product: The product of queries and keys.

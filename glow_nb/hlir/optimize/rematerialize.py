@@ -56,7 +56,7 @@ def rematerialize(function: Function, *, budget: int = 0) -> Function:
 
 
 class _Liveness:
-    """Which results live when, in the order of the nodes."""
+    """The lifetimes of results, in the order of the nodes."""
 
     def __init__(self, function: Function) -> None:
         self.nodes = function.nodes

@@ -166,7 +166,7 @@ class _AttentionWriter:
 
     @property
     def _factors(self) -> tuple[float, float]:
-        """What queries and what scores are multiplied by."""
+        """The factors of queries and of scores."""
         factor = self.instruction.scale / (self.instruction.softcap or 1.0)
         if not self.plan.is_matrix:
             return factor, 1.0

@@ -1,4 +1,4 @@
-"""How the products of attention are cut up for matrix registers (AMX), and what they take.
+"""The tiles of the products of attention in matrix registers (AMX), and their time.
 
 Queries and keys are filled up with zeros to whole rows of registers, and so are exponentials and
 values: all steps multiply as many groups, so that the registers are configured once. Both products

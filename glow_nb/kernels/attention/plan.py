@@ -1,4 +1,4 @@
-"""How attention is cut up: register tiles, blocks of keys and of queries, scratch.
+"""The loops of attention: register tiles, blocks of keys and of queries, scratch.
 
 For a block of keys, packed once, chunks of queries pass by: their scores, then the exponentials of
 these, then the sums of values. Of all queries of a block only sums, peaks and totals wait.
@@ -169,7 +169,7 @@ class AttentionPlan:
 
     @property
     def registers(self) -> MatrixTiles:
-        """How the registers of a tile lie, if it is one of matrix registers."""
+        """The layout of the registers of a tile, if it is one of matrix registers."""
         parts = -(-self.rows // MATRIX_ROWS)
         return MatrixTiles(self.rows, parts, self.panel_keys // MATRIX_COLUMNS)
 

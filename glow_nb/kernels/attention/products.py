@@ -167,7 +167,7 @@ class Products:
 
     @property
     def _seen_by_tile(self) -> str:
-        """How many keys of the block the last row of the tile sees."""
+        """The number of keys of the block that the last row of the tile sees."""
         if self.shape.offset is None:
             return "length"
         last = plus("first + chunk", times("tile", self.plan.rows), self.plan.rows - 1)

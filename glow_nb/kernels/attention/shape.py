@@ -1,4 +1,4 @@
-"""What a kernel of attention computes: sizes, and where each operand lies in memory."""
+"""The problem of a kernel of attention: sizes, and the place of each operand in memory."""
 
 from __future__ import annotations
 

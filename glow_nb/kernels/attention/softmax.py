@@ -179,14 +179,14 @@ class RunningSoftmax:
         out.line(f"base = {self._base('peak')}")
 
     def _least(self, peak: str) -> str:
-        """What the largest score is looked for from: scores that are not yet multiplied have none.
+        """The initial value of the largest score; scores before their multiplication have none.
 
         The factor is positive: the largest score is the largest one times the factor.
         """
         return f"add({self._hidden}, tile_zero({peak}))" if self.takes_powers_of_two else peak
 
     def _base(self, peak: str) -> str:
-        """What is subtracted from scores: 0 if nothing has been seen."""
+        """The number that is subtracted from scores: 0 if no key was seen."""
         return f"where(equal({peak}, {self._hidden}), tile_zero({peak}), {peak})"
 
     def _write_new_peaks(self, out: SourceWriter) -> None:

@@ -1,1 +1,1 @@
-"""What the kernels of bilinear algorithms share: those of Winograd and of Strassen."""
+"""Shared code of the kernels of bilinear algorithms: those of Winograd and of Strassen."""

@@ -1,4 +1,4 @@
-"""How the products of a bilinear algorithm are cut up: tiles, blocks of tiles, panels, scratch.
+"""The loops of a bilinear algorithm's products: tiles, blocks of tiles, panels, scratch.
 
 Such an algorithm transforms both operands, multiplies *elements* of what it makes of them, and
 transforms the products back: Winograd's algorithm for convolutions, Strassen's for matrix products.
@@ -33,7 +33,7 @@ together, do not all fall into the same set of the cache."""
 
 
 class BilinearNest(Protocol):
-    """What a bilinear algorithm computes."""
+    """The problem of a bilinear algorithm."""
 
     @property
     def shape(self) -> ConvolutionShape:

@@ -1,4 +1,4 @@
-"""How a fast transform is cut into passes, and where the roots of each lie in one table.
+"""The passes of a fast transform, and the places of the roots of each in one table.
 
 Real sequences of even length are transformed as half as many complex numbers: neighbours are real
 and imaginary part of one. Lengths with a large prime factor become convolutions with a chirp.

@@ -1,4 +1,4 @@
-"""What arithmetic units do: ports, latencies, and the time of a register tile."""
+"""The arithmetic units: ports, latencies, and the time of a register tile."""
 
 from __future__ import annotations
 

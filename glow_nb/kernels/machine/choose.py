@@ -1,4 +1,4 @@
-"""Which row a processor gets, and why."""
+"""The machine row that a processor gets, and why."""
 
 from __future__ import annotations
 

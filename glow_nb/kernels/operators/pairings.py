@@ -1,4 +1,4 @@
-"""Which weights lie side by side so that pairs of products of bytes never saturate.
+"""The weights that lie side by side so that pairs of products of bytes never saturate.
 
 ``vpmaddubsw`` multiplies unsigned bytes by signed ones and adds the products of neighbours, in 16
 bits: what is larger becomes the largest number. Sums of two products with any bytes fit if the

@@ -1,4 +1,4 @@
-"""How the taps of one line of a window are multiplied in groups of neighbouring factors.
+"""The groups of neighbouring factors by which the taps of one line of a window are multiplied.
 
 Where channels are convolved by themselves, or with a few others, the lanes of a vector are output
 channels, and each lane needs its own factors side by side. So the input is copied, line by line, to

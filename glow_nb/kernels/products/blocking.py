@@ -1,4 +1,4 @@
-"""How wide the panels and how tall the tiles of a matrix product are, by estimated cost.
+"""The width of the panels and the height of the tiles of a matrix product, by estimated cost.
 
 A tile is ``rows`` pixels (rows of the left matrix) by ``vectors`` vectors of output channels
 (columns of the right one), all accumulated in registers. One step multiplies one input of each

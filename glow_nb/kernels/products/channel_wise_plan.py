@@ -1,4 +1,4 @@
-"""How a channel-wise convolution of integers is cut up: tiles, lines in scratch, channels."""
+"""The loops of a channel-wise convolution of integers: tiles, lines in scratch, channels."""
 
 from __future__ import annotations
 

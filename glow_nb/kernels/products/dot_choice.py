@@ -1,4 +1,4 @@
-"""Which dot instruction multiplies elements of given kinds on a processor."""
+"""The dot instruction for elements of given kinds on a processor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the gradient of a filter is cut up: chunks of pixels, strips of rows, panels of columns.
+"""The loops of the gradient of a filter: chunks of pixels, strips of rows, panels of columns.
 
 The gradient of the filter is a matrix product for each tap: rows are channels of the convolution's
 result, columns its input channels, and the sum runs over all pixels of the result. Pixels are taken

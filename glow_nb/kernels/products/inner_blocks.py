@@ -1,4 +1,4 @@
-"""How the sum of a product is cut into inner blocks."""
+"""The inner blocks of the sum of a product."""
 
 from __future__ import annotations
 

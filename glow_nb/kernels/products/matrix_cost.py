@@ -1,4 +1,4 @@
-"""What products in matrix registers take, by estimate, and how wide their panels are."""
+"""The estimated time of products in matrix registers, and the width of their panels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GROUP_BYTES = 4
 
 
 class MatrixSums(NamedTuple):
-    """What each sum adds up.
+    """The summands of each sum.
 
     Attributes:
         groups: Groups of neighbours.

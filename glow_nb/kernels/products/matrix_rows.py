@@ -1,4 +1,4 @@
-"""What matrix registers multiply at once: the left rows of a convolution, in whole steps.
+"""The left rows of a convolution that matrix registers multiply at once, in whole steps.
 
 A left row is a pixel, whose channels are groups of neighbours, or a *run*: all taps of a line,
 which are neighbours in memory. A step takes up to 16 groups of a row. Runs of few channels are

@@ -1,4 +1,4 @@
-"""What tiles of a product of panels read: operands where they lie, or copies of them in scratch.
+"""The operands of the tiles of a product of panels: in place, or copied to scratch.
 
 A plan says so: operands of 16-bit floats are ``widened``, left rows lie in ``planes`` for matrix
 registers.

@@ -1,4 +1,4 @@
-"""How to read the run-time operands of a matrix product, by estimated time.
+"""How the run-time operands of a matrix product are read, by estimated time.
 
 A right matrix is laid out in panels by itself, before the product, which costs time for
 each byte and the transfer to memory and back; or it stays as it lies, and the product reads, sweeps

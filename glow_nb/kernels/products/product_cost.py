@@ -1,4 +1,4 @@
-"""What the estimates of all products share: multiply-adds, sums that wait, weights from memory."""
+"""Shared estimates of all products: multiply-adds, sums that wait, weights from memory."""
 
 from __future__ import annotations
 

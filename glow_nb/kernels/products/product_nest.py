@@ -1,4 +1,4 @@
-"""What a product kernel computes: sizes, the kinds of its operands, and where these lie in memory.
+"""The problem of a product kernel: sizes, kinds of its operands, and their places in memory.
 
 Convolutions and matrix products are one nest of loops. ``pixels`` are the output pixels of a
 convolution or the rows of the left matrix; the left operand is the input or the left matrix, the

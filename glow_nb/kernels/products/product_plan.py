@@ -1,4 +1,4 @@
-"""How a product is cut up: tiles, inner blocks, blocks of units, scratch, shares of the threads.
+"""The loops of a product: tiles, inner blocks, blocks of units, scratch, shares of the threads.
 
 The loops themselves are described in :mod:`glow_nb.kernels.products.loops`.
 """

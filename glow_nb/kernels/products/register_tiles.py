@@ -1,4 +1,4 @@
-"""What happens to a finished register tile: the epilogue, and the store."""
+"""The end of a finished register tile: the epilogue, and the store."""
 
 from __future__ import annotations
 
@@ -376,7 +376,7 @@ class _TilePart:
 
     @property
     def _suffix(self) -> str:
-        """What is appended to names of functions that leave out columns that are not in use."""
+        """The suffix of names of functions that leave out columns that are not in use."""
         return "" if self.columns is None else "_masked"
 
     @property

@@ -1,4 +1,4 @@
-"""Which products sweep a right run-time matrix, and in what pieces.
+"""The products that sweep a right run-time matrix, and the pieces of the sweep.
 
 Few left rows sweep a large matrix in its own order: a few of its rows are multiplied from end to
 end, then the next ones, while the sums of all columns wait in scratch.

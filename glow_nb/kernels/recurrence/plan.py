@@ -1,4 +1,4 @@
-"""How the step of a recurrent layer is cut up: register tiles, panels of weights, scratch.
+"""The loops of the step of a recurrent layer: register tiles, panels of weights, scratch.
 
 Threads share the directions and, of each, the tiles of samples; what a sample computes depends on
 no other one, so that no thread waits for another. A layer of one direction and a few samples is the

@@ -1,4 +1,4 @@
-"""What both loops over steps are written with: shares, steps, and tiles of samples and panels."""
+"""Shared code of both loops over steps: shares, steps, and tiles of samples and panels."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Steps:
 
     @property
     def count(self) -> int:
-        """How many there are, if *step* is 1 or -1."""
+        """The number of steps, if *step* is 1 or -1."""
         return (self.end - self.first) * self.step
 
     @override

@@ -92,7 +92,7 @@ class RowsKernel(ABC):
 
     @property
     def fusion(self) -> Fusion:
-        """What stands around it."""
+        """The fused prologue and epilogue."""
         return self.rows.fusion
 
     @property

@@ -1,4 +1,4 @@
-"""What a stack does around its head: before its kernel reads, and before it stores.
+"""The fused instructions around a stack's head: before its kernel reads, and before it stores.
 
 A kernel that can be the head of a stack takes a :class:`Fusion`, which knows its pointers. The
 kernel calls ``read`` for a vector of its input, which the prologue may compute, and ``write`` for a
@@ -128,7 +128,7 @@ class Fusion:
 
     @property
     def input(self) -> Buffer:
-        """What the head reads element by element; maybe a register.
+        """The input that the head reads element by element; maybe a register.
 
         The prologue makes it; without one, it is the first operand.
         """
@@ -138,7 +138,7 @@ class Fusion:
 
     @property
     def made(self) -> Buffer:
-        """What the head writes; maybe a register."""
+        """The result that the head writes; maybe a register."""
         return mutated(self.head)[0]
 
     def tensors(
@@ -163,7 +163,7 @@ class Fusion:
 
     @cached_property
     def tables(self) -> frozenset[Buffer]:
-        """What the instructions around the head look bytes up in."""
+        """The lookup tables of bytes of the instructions around the head."""
         bodies = (body for body in (self.prologue, self.epilogue) if body)
         return frozenset(table for body in bodies for table in body.tables)
 

@@ -1,4 +1,4 @@
-"""How a matrix that is transposed is cut into blocks, in the order that suits the caches.
+"""The blocks of a matrix that is transposed, in the order that suits the caches.
 
 A tile reads a piece of some rows of the source, and writes as many rows of the destination, a
 vector each. ::
@@ -84,7 +84,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Blocks:
-    """How a matrix is cut.
+    """The blocks of a matrix.
 
     Attributes:
         matrix: The matrix.

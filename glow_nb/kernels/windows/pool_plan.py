@@ -1,4 +1,4 @@
-"""How a pool with many taps is computed: one dimension after the other, by taps or by scans.
+"""The loops of a pool with many taps: one dimension after the other, by taps or by scans.
 
 A window is a product of intervals, so its maximum, or its sum, is that of the results of its lines:
 13 x 13 taps become 13 and 13. What the lines come to waits in scratch, for some channels and some

@@ -1,4 +1,4 @@
-"""What pools compute: windows over spatial dimensions, and how their cells come together."""
+"""The problem of a pool: windows over spatial dimensions, and how their cells are combined."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class Windows:
 
 @dataclass(frozen=True)
 class Fold:
-    """How cells come together: a sum, or a maximum.
+    """How cells are combined: a sum, or a maximum.
 
     Attributes:
         function: The function that combines two vectors.

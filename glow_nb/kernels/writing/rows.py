@@ -26,7 +26,7 @@ class Pieces:
 
     @property
     def count(self) -> int:
-        """How many pieces there are."""
+        """The number of pieces."""
         if surely(self.length, "<=", LONGEST_PIECE):
             return 1
         return (self.length + (LONGEST_PIECE - 1)) // LONGEST_PIECE

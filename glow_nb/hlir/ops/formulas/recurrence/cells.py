@@ -57,7 +57,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Cell:
-    """What the attributes of a recurrent node say of its steps.
+    """The parts of a recurrent node's step that its attributes determine.
 
     Attributes:
         kind: ``rnn``, ``gru`` or ``lstm``.
@@ -98,12 +98,12 @@ class Cell:
 
     @property
     def gates(self) -> int:
-        """How many gates it has."""
+        """The number of its gates."""
         return GATES[self.kind]
 
     @property
     def states(self) -> tuple[str, ...]:
-        """What is handed on from step to step."""
+        """The values that are passed from step to step."""
         return (HIDDEN, MEMORY) if self.kind == LSTM else (HIDDEN,)
 
     @property
@@ -113,7 +113,7 @@ class Cell:
 
     @cached_property
     def phases(self) -> tuple[Phase, ...]:
-        """What a step does, in order."""
+        """The phases of a step, in order."""
         if self.kind == GRU and not self.flag:
             return Phase(HIDDEN, 0, 2, _gru_gates), Phase(RESET, 2, 1, _gru_state)
         return (Phase(HIDDEN, 0, self.gates, _WHOLE_STEPS[self.kind]),)
