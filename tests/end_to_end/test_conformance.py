@@ -50,7 +50,7 @@ COMPLETE = (
 ).split()
 """Operators of which every test passes, but for element types that glow_nb does not have."""
 
-SHARES = 16
+SHARES = 32
 """Into how many parts the tests that compile are cut, so that cores can share them."""
 
 ROUNDED_ONCE = {f"test_attention_{rank}d_causal_bf16_expanded": 2.0**-7 for rank in (3, 4)}
@@ -193,8 +193,8 @@ def is_close(got: Any, want: Any, tolerance: float) -> bool:
 
 
 def test_passes_change_no_result(cases: list[Any]) -> None:
-    """The default run has one test of 32, and random graphs for each pass; the slow one all."""
-    check_passes_change_nothing(cases[::32], "interpreter")
+    """The default run has one test of 64, and random graphs for each pass; the slow one all."""
+    check_passes_change_nothing(cases[::64], "interpreter")
 
 
 @pytest.mark.slow

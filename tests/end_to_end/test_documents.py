@@ -342,16 +342,15 @@ def test_files_that_are_named_exist(page: Path) -> None:
 @pytest.mark.parametrize("page", pages_with("glow"), ids=name_of)
 def test_golden_cases(page: Path) -> None:
     definitions = "\n".join(c for language, c in blocks(page) if language == "python")
-    for language, content in blocks(page):
-        if language == "glow":
-            run_case_after(definitions, content, name_of(page))
+    cases = [content for language, content in blocks(page) if language == "glow"]
+    run_cases_after(definitions, cases, name_of(page))
 
 
-def run_case_after(definitions: str, case: str, name: str) -> None:
-    """Run a golden *case* in a process that has the *definitions* of its page."""
-    run_case_of = f"{run_case.__module__}"
-    script = f"{definitions}\nfrom {run_case_of} import run_case\nrun_case({case!r}, {name!r})\n"
-    must_run([sys.executable, "-c", script], ROOT)
+def run_cases_after(definitions: str, cases: Sequence[str], name: str) -> None:
+    """Run golden *cases* in a process that has the *definitions* of their page."""
+    lines = [definitions, f"from {run_case.__module__} import run_case"]
+    lines += [f"run_case({case!r}, {name!r})" for case in cases]
+    must_run([sys.executable, "-c", "\n".join(lines)], ROOT)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -7,6 +7,7 @@ output.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -36,6 +37,7 @@ from glow_nb.network import compilation as compiler
 from glow_nb.network.loading import load_ir
 from glow_nb.tools.duel.feeds import random_feeds
 from glow_nb.tools.duel.reference import truth_of
+from tests.in_turn import marked_rows
 
 pytestmark = pytest.mark.jit
 
@@ -184,11 +186,14 @@ def test_mobile_networks_agree_with_onnxruntime(network: Callable[[], onnx.Model
 
 
 @pytest.mark.parametrize(
-    "name",
-    [n if n in ODD else pytest.param(n, marks=pytest.mark.slow) for n in TRANSFORMERS],
+    ("name", "engine"),
+    marked_rows(
+        itertools.product(TRANSFORMERS, ENGINES),
+        only=[(name, engine) for name in ODD for engine in (ENGINES[0], ENGINES[-1])],
+    ),
 )
-def test_transformers_agree_with_onnxruntime(name: str) -> None:
-    check_against_onnxruntime(TRANSFORMERS[name]())
+def test_transformers_agree_with_onnxruntime(name: str, engine: tuple[str, int]) -> None:
+    check_against_onnxruntime(TRANSFORMERS[name](), [engine])
 
 
 @pytest.mark.slow

@@ -26,8 +26,9 @@ from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import NODES, Constant, Function, Node, Value
 from glow_nb.hlir.rewrite import substitute
 from glow_nb.hlir.rounding import is_narrow
+from tests.in_turn import marked
 from tests.property.drawn_operators import DrawnGraph, NotDrawnError, draw_graph
-from tests.property.test_drawn_operators import check_close
+from tests.property.test_drawn_operators import LONG_DRAWN, check_close
 
 OPERATORS = sorted(
     {getattr(ops, name).opcode for name in ops.__all__}
@@ -156,7 +157,7 @@ def check_outputs(function: Function, found: dict[str, Array], expected: dict[st
     check_close(found, expected)
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", marked(OPERATORS, slow=LONG_DRAWN))
 @given(seed=SEEDS)
 @settings(max_examples=PART)
 def test_every_operator_means_the_same_in_onnx(name: str, seed: int) -> None:

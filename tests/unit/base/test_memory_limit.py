@@ -37,9 +37,10 @@ def expanded() -> onnx.ModelProto:
     return model(nodes, [value("x", (1,))], ["y"], [shape])
 
 
-def doubled(count: int = 34) -> onnx.ModelProto:
+def doubled(count: int = 34, copies: int = 2) -> onnx.ModelProto:
+    """Return the largest of an input that is joined with its *copies*, *count* times."""
     names = ["x", *(f"double{i}" for i in range(count - 1)), "y"]
-    nodes = [helper.make_node("Concat", [a, a], [b], axis=0) for a, b in pairwise(names)]
+    nodes = [helper.make_node("Concat", [a] * copies, [b], axis=0) for a, b in pairwise(names)]
     last = helper.make_node("ReduceMax", ["y"], ["z"])
     return model([*nodes, last], [value("x", (1,))], ["z"])
 
@@ -139,7 +140,7 @@ def test_the_limit_that_leaves_least_counts(
 
 @pytest.mark.jit
 def test_runs_at_the_same_time_need_an_arena_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    net = glow_nb.compile(doubled(20), threads=1)
+    net = glow_nb.compile(doubled(7, 8), threads=1)
     assert net.memory.arena_bytes >= limits.CHECKED_BYTES
     monkeypatch.setattr(limits, "memory_limit", lambda: MemoryLimit(1 << 20, "a test"))
     with pytest.raises(MemoryLimitError, match="run: it needs .*arena"):
@@ -168,7 +169,7 @@ import numpy as np
 import glow_nb
 from tests.unit.base.test_memory_limit import doubled
 
-net = glow_nb.compile(doubled(26), backend=sys.argv[1], threads=1)
+net = glow_nb.compile(doubled(9, 8), backend=sys.argv[1], threads=1)
 pages = int(open("/proc/self/statm").read().split()[0])
 size = pages * resource.getpagesize() + (64 << 20)
 resource.setrlimit(resource.RLIMIT_AS, (size, size))
@@ -176,7 +177,7 @@ resource.setrlimit(resource.RLIMIT_AS, (size, size))
 work = net.run if sys.argv[2] == "run" else partial(net.profile, limits=False)
 attempts = (
     lambda: work(np.ones(1, np.float32)),
-    lambda: glow_nb.compile(doubled(29), backend=sys.argv[1], threads=1),
+    lambda: glow_nb.compile(doubled(10, 8), backend=sys.argv[1], threads=1),
 )
 for attempt in attempts:
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -22,8 +23,8 @@ from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.machine.rows import SAPPHIRE_RAPIDS
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.attention import AttentionInst
-from tests.in_turn import each_with_one_width, marked, marked_rows
-from tests.matrix_targets import without_matrix_registers
+from tests.in_turn import each_with_one_width, marked_rows
+from tests.matrix_targets import EMULATED, INSTRUCTIONS, without_matrix_registers
 from tests.unit.kernels.attention.test_attention import TOKENS, Case, operands_of
 from tests.unit.kernels.cases import check, expected_of
 from tests.unit.kernels.open_cases import check_open, open_size
@@ -35,17 +36,18 @@ TOLERANCE: dict[str, Any] = {"ulp": 0, "absolute": 0.01}
 """Weights are off by 2^-8 of themselves at most, and values are seldom above 4."""
 
 
-@pytest.fixture(params=["instructions", "emulated"])
+@pytest.fixture(params=[EMULATED, pytest.param(INSTRUCTIONS, marks=pytest.mark.slow)])
 def target(request: pytest.FixtureRequest) -> Target:
     """Return this processor, whose caches hold a few rows only, with matrix registers or without.
 
-    Small shapes need several blocks of all kinds.
+    Small shapes need several blocks of all kinds. The default run has instructions only where a
+    test asks for them.
     """
     host = Target.host()
-    if request.param == "instructions" and MATRIX_REGISTERS not in host.instruction_sets:
+    if request.param == INSTRUCTIONS and MATRIX_REGISTERS not in host.instruction_sets:
         pytest.skip("this processor has no matrix registers, or may not use them")
     small = replace(host, l1_bytes=1024, l2_bytes=16384)
-    return small if request.param == "instructions" else without_matrix_registers(small)
+    return small if request.param == INSTRUCTIONS else without_matrix_registers(small)
 
 
 def built(case: Case, mask: TensorType | None = None, **options: Any) -> AttentionInst:
@@ -88,7 +90,14 @@ SHOWN = ["several blocks", "depth of 80", "causal groups", "odd tokens"]
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("name", marked(CASES, only=SHOWN))
+@pytest.mark.parametrize(
+    ("name", "target"),
+    marked_rows(
+        itertools.product(CASES, (EMULATED, INSTRUCTIONS)),
+        only=[*((name, EMULATED) for name in SHOWN), ("several blocks", INSTRUCTIONS)],
+    ),
+    indirect=["target"],
+)
 def test_attention_is_that_of_its_operator(name: str, target: Target) -> None:
     case, options = CASES[name]
     instruction = built(case, **options)
@@ -121,6 +130,7 @@ def test_masks(kind: str, shape: tuple[int, ...], target: Target) -> None:
 
 
 @pytest.mark.jit
+@pytest.mark.parametrize("target", [EMULATED, INSTRUCTIONS], indirect=True)
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("operand", [0, 1, 2])
 def test_special_numbers_spread_as_in_the_formula(
@@ -157,7 +167,7 @@ def test_what_is_left_in_scratch_is_not_multiplied(target: Target) -> None:
 
 @pytest.mark.jit
 def test_large_scores_do_not_overflow(target: Target) -> None:
-    instruction = built(Case(queries=20, keys=150), scale=1.3)
+    instruction = built(Case(queries=20, keys=150), scale=1.0)
     query, key, value = operands_of(instruction)
     check(instruction, target, operands=[300 * query, key, value], **TOLERANCE)
 
@@ -175,7 +185,14 @@ LENGTHS = (1, 2, 7, 16, 29, 33, 61, 150)
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    ("causal", "target"),
+    marked_rows(
+        itertools.product((False, True), (EMULATED, INSTRUCTIONS)),
+        only=[(False, EMULATED), (True, INSTRUCTIONS)],
+    ),
+    indirect=["target"],
+)
 def test_a_text_of_any_length(causal: bool, target: Target) -> None:
     length, batch = open_size("length", 37, high=512), open_size("batch", 2, high=8)
     case = Case(batch=batch, queries=length, keys=length, depth=20, width=12)

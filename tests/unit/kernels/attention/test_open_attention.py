@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
 
 from glow_nb.base.types import ElementKind, TensorType
-from glow_nb.kernels.target import Target
-from tests.in_turn import each_with_one_width
+from glow_nb.kernels.target import LANE_COUNTS, Target
+from tests.in_turn import marked_rows
 from tests.unit.kernels.attention.test_attention import SMALL, TOKENS, Case, operands_of
 from tests.unit.kernels.open_cases import check_open, open_size
 
@@ -38,8 +39,13 @@ def _check(case: Case, target: Target, *lengths: int, mask: Any = None, **option
     check_open(instruction, sets, target, operands_of=operands_of, **tolerance)
 
 
-@pytest.mark.parametrize(("hint", "lanes"), each_with_one_width([37, 128]))
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    ("hint", "lanes", "causal"),
+    marked_rows(
+        itertools.product([37, 128], LANE_COUNTS, [False, True]),
+        only=[(37, 4, True), (128, 8, False)],
+    ),
+)
 def test_a_text_of_any_length(lanes: int, hint: int, causal: bool) -> None:
     length = _length(hint)
     case = Case(batch=BATCH, queries=length, keys=length, depth=20, width=12)
@@ -53,7 +59,7 @@ def test_queries_after_a_cache_of_keys() -> None:
     _check(case, SMALL, *LENGTHS[:-1], causal=True, offset=PAST)
 
 
-@pytest.mark.parametrize("groups", [2, 4])
+@pytest.mark.parametrize("groups", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_step_of_a_decoder(groups: int) -> None:
     """One query reads keys where they lie, also if there are fewer than lanes."""
     case = Case(heads=4, groups=groups, queries=1, keys=PAST + 1, depth=26)
@@ -68,8 +74,13 @@ MASKS = {
 }
 
 
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("softcap", [0.0, pytest.param(4.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("mask", "softcap"),
+    marked_rows(
+        itertools.product(MASKS, [0.0, 4.0]),
+        only=[("a bool for each key", 0.0), ("a number for each score", 4.0)],
+    ),
+)
 def test_masks_of_any_length(mask: str, softcap: float) -> None:
     kind, axes = MASKS[mask]
     length = _length(37)

@@ -145,7 +145,9 @@ def test_taps_that_are_no_neighbours_cannot_be_transposed() -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("name", marked(["a stride of two", "depthwise"], slow=["depthwise"]))
+@pytest.mark.parametrize(
+    "name", marked(["a matrix product", "a stride of two", "depthwise"], only=["a matrix product"])
+)
 def test_doubles_are_summed_up_as_doubles(name: str) -> None:
     check(CASES[name], Target.host(), parts=2, kind=ElementKind.FLOAT64)
 
@@ -186,10 +188,14 @@ def test_long_sums_round_little() -> None:
 
 @pytest.mark.jit
 @pytest.mark.parametrize(
-    "name", marked(["taps of three", "few channels", "depthwise"], only=["few channels"])
+    "name",
+    marked(
+        ["a matrix product", "taps of three", "few channels", "depthwise"],
+        only=["a matrix product"],
+    ),
 )
 def test_pixels_with_gaps_are_read_where_they_lie(name: str) -> None:
-    """The slow run also has many channels and depthwise ones, which are read as few are."""
+    """The slow run also has several taps and depthwise channels, which are read as one tap is."""
     instruction = gradient_of(CASES[name])
     random = np.random.default_rng(0)
     views: dict[str, Any] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,8 +34,13 @@ from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.machine.rows import SAPPHIRE_RAPIDS
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
 from glow_nb.kernels.target import Target
-from tests.in_turn import in_turn
-from tests.matrix_targets import without_matrix_registers
+from tests.in_turn import marked_rows
+from tests.matrix_targets import (
+    EMULATED,
+    INSTRUCTIONS,
+    emulated_and,
+    without_matrix_registers,
+)
 from tests.open_programs import compiled
 from tests.unit.kernels.open_cases import open_size
 from tests.unit.kernels.products.test_groups_of_factors import INT8, matrices
@@ -46,14 +52,17 @@ def first_that_fits(left: ElementKind, right: ElementKind, target: Target) -> Do
     return next((dot for dot in rows if dot.multiplies(left, right)), None)
 
 
-@pytest.fixture(params=["instructions", "emulated"])
+@pytest.fixture(params=[EMULATED, pytest.param(INSTRUCTIONS, marks=pytest.mark.slow)])
 def target(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Target:
-    """Return this processor, which multiplies in matrix registers."""
+    """Return this processor, which multiplies in matrix registers.
+
+    The default run has instructions only where a test asks for them.
+    """
     host = Target.host()
-    if request.param == "instructions" and MATRIX_REGISTERS not in host.instruction_sets:
+    if request.param == INSTRUCTIONS and MATRIX_REGISTERS not in host.instruction_sets:
         pytest.skip("this processor has no matrix registers, or may not use them")
     monkeypatch.setattr(integer_products, "matrix_dot_for", first_that_fits)
-    return host if request.param == "instructions" else without_matrix_registers(host)
+    return host if request.param == INSTRUCTIONS else without_matrix_registers(host)
 
 
 @dataclass(frozen=True)
@@ -134,7 +143,18 @@ def numbers(kind: str, shape: tuple[int, ...], seed: int) -> Array:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("name", "threads"), in_turn(CASES, [1, 2]))
+@pytest.mark.parametrize(
+    ("name", "threads", "target"),
+    marked_rows(
+        itertools.product(CASES, (1, 2), (EMULATED, INSTRUCTIONS)),
+        only=[
+            (name, 1 + number % 2, way)
+            for number, name in enumerate(CASES)
+            for way in (EMULATED, INSTRUCTIONS)[: 1 + (number % 5 == 1)]
+        ],
+    ),
+    indirect=["target"],
+)
 def test_convolutions_of_bytes(name: str, threads: int, target: Target) -> None:
     function = convolution(CASES[name])
     check(function, target, threads)
@@ -162,7 +182,9 @@ def check(function: Function, target: Target, threads: int) -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("channels", [3, 8, 40, 200])
+@pytest.mark.parametrize(
+    ("channels", "target"), emulated_and([3, 8, 40, 200], [8, 40]), indirect=["target"]
+)
 @pytest.mark.parametrize("bad", [0.0, np.nan, np.inf])
 def test_convolutions_of_bfloat16(channels: int, bad: float, target: Target) -> None:
     """What is not finite goes to the sums that read it, and to no others."""
@@ -182,7 +204,7 @@ def test_convolutions_of_bfloat16(channels: int, bad: float, target: Target) -> 
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("depth", [10, 24, 40])
+@pytest.mark.parametrize(("depth", "target"), emulated_and([10, 24, 40], [24]), indirect=["target"])
 def test_open_rows_in_parts(depth: int, target: Target) -> None:
     """Tiles of one panel have three parts below each other, those of two panels two."""
     b = glow_nb.Builder("layer")

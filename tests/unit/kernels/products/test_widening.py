@@ -180,7 +180,9 @@ def test_a_panel_is_copied_once_for_each_inner_block_and_block_of_units() -> Non
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("kind", "threads"), [(FLOAT16, 1), (BFLOAT16, 2)])
+@pytest.mark.parametrize(
+    ("kind", "threads"), [(FLOAT16, 2), pytest.param(BFLOAT16, 1, marks=pytest.mark.slow)]
+)
 def test_open_rows_are_widened_and_few_of_them_are_not(kind: ElementKind, threads: int) -> None:
     rng = np.random.default_rng(0)
     builder = Builder("open")

@@ -72,14 +72,17 @@ def test_few_are_inserted_and_many_are_sorted() -> None:
     assert _algorithm((1, 100_000), 1000, 1) == _algorithm((8, 3000), 2500, 1) == "radix_sort"
 
 
+SORTED = {
+    "in one sort": ((2, 300), 290, 1),
+    "in several sorts": ((2, 5003), 300, 1),
+    "side by side": ((2003, 2), 260, 0),
+}
+
+
 @pytest.mark.jit
-@pytest.mark.parametrize("largest", [True, False], ids=["largest", "smallest"])
-@pytest.mark.parametrize(
-    ("shape", "k", "axis"),
-    [((2, 300), 290, 1), ((2, 5003), 300, 1), ((2003, 2), 260, 0)],
-    ids=["in one sort", "in several sorts", "side by side"],
-)
-def test_sorted_candidates(shape: tuple[int, ...], k: int, axis: int, largest: bool) -> None:
+@pytest.mark.parametrize(("name", "largest"), in_turn(SORTED, [True, False]))
+def test_sorted_candidates(name: str, largest: bool) -> None:
+    shape, k, axis = SORTED[name]
     assert _algorithm(shape, k, axis) == "radix_sort"
     _check(shape, k, axis, largest=largest)
 
@@ -126,9 +129,11 @@ def test_vectors_that_no_element_enters_are_passed(largest: bool) -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("k", "axis"), [(2, 1), (300, 1), (2, 0)])
-@pytest.mark.parametrize("largest", [True, False], ids=["largest", "smallest"])
-def test_all_nan_and_all_zeros_are_equal(k: int, axis: int, largest: bool) -> None:
+@pytest.mark.parametrize(
+    ("k_and_axis", "largest"), in_turn([(2, 1), (300, 1), (2, 0)], [True, False])
+)
+def test_all_nan_and_all_zeros_are_equal(k_and_axis: tuple[int, int], largest: bool) -> None:
+    k, axis = k_and_axis
     rng = np.random.default_rng(k)
     numbers = rng.choice(np.array([0.0, -0.0, np.nan, -np.nan], np.float32), (2, 2000))
     numbers = numbers if axis else np.ascontiguousarray(numbers.reshape(200, 20))

@@ -28,7 +28,7 @@ from tests.unit.network.saved.models import (
 
 pytestmark = needs_loader
 
-ASKED: list[dict[str, Any]] = [{}, {"sizes": {"n": (1, 64)}, "hints": {"n": 16}}]
+ASKED: list[dict[str, Any]] = [{}, {"sizes": {"n": (1, 64)}}]
 """A program when the first arrays come, and one that is asked for."""
 
 
