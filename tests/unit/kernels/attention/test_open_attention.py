@@ -9,7 +9,7 @@ import pytest
 
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.kernels.target import LANE_COUNTS, Target
-from tests.in_turn import marked_rows
+from tests.in_turn import in_turn, marked_rows
 from tests.unit.kernels.attention.test_attention import SMALL, TOKENS, Case, operands_of
 from tests.unit.kernels.open_cases import check_open, open_size
 
@@ -74,13 +74,7 @@ MASKS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("mask", "softcap"),
-    marked_rows(
-        itertools.product(MASKS, [0.0, 4.0]),
-        only=[("a bool for each key", 0.0), ("a number for each score", 4.0)],
-    ),
-)
+@pytest.mark.parametrize(("mask", "softcap"), in_turn(MASKS, [0.0, 4.0]))
 def test_masks_of_any_length(mask: str, softcap: float) -> None:
     kind, axes = MASKS[mask]
     length = _length(37)
