@@ -28,7 +28,7 @@ from glow_nb.hlir.rewrite import substitute
 from glow_nb.hlir.rounding import is_narrow
 from tests.in_turn import marked
 from tests.property.drawn_operators import DrawnGraph, NotDrawnError, draw_graph
-from tests.property.test_drawn_operators import LONG_DRAWN, check_close
+from tests.property.test_drawn_operators import check_close
 
 OPERATORS = sorted(
     {getattr(ops, name).opcode for name in ops.__all__}
@@ -157,10 +157,11 @@ def check_outputs(function: Function, found: dict[str, Array], expected: dict[st
     check_close(found, expected)
 
 
-@pytest.mark.parametrize("name", marked(OPERATORS, slow=LONG_DRAWN))
+@pytest.mark.parametrize("name", marked(OPERATORS, slow=["quantized_convolution"]))
 @given(seed=SEEDS)
 @settings(max_examples=PART)
 def test_every_operator_means_the_same_in_onnx(name: str, seed: int) -> None:
+    """Convolutions of integers are drawn for seconds; ``test_quantization`` exports some."""
     try:
         drawn = draw_graph([NODES[name]], seed, is_in_onnx)
     except NotDrawnError:  # patience has an end
