@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -183,7 +184,8 @@ def bench(
     for absent in () if against else (engine for engine in PEERS if not is_installed(engine)):
         click.echo(f"{absent} is left out: not installed; pip install {absent}", err=True)
     used = threads or available_cores()
-    options = {"without": without, **sizes}
+    imported = [os.path.realpath(file) for file in bindings.imported]
+    options = {"without": without, "imported": imported, **sizes}
     entrants = entrants_of((OURS, *peers), precisions)
     with tempfile.TemporaryDirectory() as name:
         path, feeds = _prepare(model, bindings, batch, sizes, seed, Path(name))

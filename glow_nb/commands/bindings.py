@@ -53,10 +53,12 @@ class Bindings:
     Attributes:
         shapes: Sizes of symbolic dimensions by name, or whole shapes by input name.
         texts: The ``NAME=VALUE`` of each ``--constant``.
+        imported: The file of each ``--import``.
     """
 
     shapes: Shapes
     texts: tuple[str, ...] = ()
+    imported: tuple[Path, ...] = ()
 
     def constants(self, model: Path) -> dict[str, Array]:
         """Return the numbers of inputs of *model*, each of the kind of its input.
@@ -174,7 +176,7 @@ def binding_options(command: Command) -> Command:
         **given: Any,
     ) -> object:
         import_files(imported)
-        return command(*arguments, bindings=Bindings(as_shapes(shapes), fixed), **given)
+        return command(*arguments, bindings=Bindings(as_shapes(shapes), fixed, imported), **given)
 
     decorated: Any = bound
     made: Command = _shape_option(_constant_option(import_option(decorated)))

@@ -122,7 +122,8 @@ def duel(
 
     Each engine takes part once for each of the *precisions* that it has, see :func:`entrants_of`,
     by whose names the results are found. glow_nb compiles the model with these *options*, plain
-    data. An engine that is not installed, refuses the model or stops has a result that says so.
+    data, after its process has run the files of Python ``imported``. An engine that is not
+    installed, refuses the model or stops has a result that says so.
 
     Raises:
         OptionError: There is no such precision.

@@ -2,8 +2,9 @@
 
 Started by :mod:`glow_nb.tools.duel.contest` as ``python -m glow_nb.tools.duel.worker ENGINE
 PRECISION MODEL THREADS FOLDER OPTIONS``, with the options in JSON by which glow_nb compiles the
-model. The folder holds the inputs, and takes the outputs of the first run. The first answer says
-how long loading and the first run took, and what the engine says it computes in.
+model, and the files of Python, ``imported``, that it runs before. The folder holds the inputs, and
+takes the outputs of the first run. The first answer says how long loading and the first run took,
+and what the engine says it computes in.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from glow_nb.base.types import Array
-from glow_nb.tools.duel.engines import Arrays, Runner, open_engine
+from glow_nb.system.python_files import import_file
+from glow_nb.tools.duel.engines import OURS, Arrays, Runner, open_engine
 from glow_nb.tools.duel.entrants import Entrant
 
 INPUTS = "inputs.npz"
@@ -61,12 +63,16 @@ def serve(entrant: Entrant, path: str, threads: int, folder: Path, options: str)
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever an engine prints must not mix with the answers
     feeds = load_inputs(folder)
+    given = read_options(options)
+    imported = given.pop("imported", ())
+    for file in imported if entrant.engine == OURS else ():
+        import_file(Path(file))
     started = time.perf_counter()
     run = open_engine(
         entrant.engine,
         path,
         threads,
-        read_options(options),
+        given,
         precision=entrant.precision,
         alone=True,
     )

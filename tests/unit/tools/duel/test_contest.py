@@ -111,6 +111,21 @@ def test_openvino_is_told_the_precision_or_chooses_by_itself(
     }
 
 
+def test_files_are_imported_before_a_model_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text("raise ValueError('it is imported')")
+    found = duel(
+        "model.onnx",
+        {},
+        threads=1,
+        engines=["glow_nb"],
+        rounds=0,
+        seconds=0.0,
+        options={"imported": [str(file)]},
+    )
+    assert "own.py: line 1: ValueError: it is imported" in found["glow_nb"].missing
+
+
 @pytest.mark.jit
 def test_glow_nb_is_compiled_in_the_precision(tmp_path: Path) -> None:
     path = str(write_convolution(tmp_path))
