@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from onnx import TensorProto, helper, save
 
+from glow_nb.base.extensions import EXTENDING_MODULES
 from glow_nb.cli import COMMANDS, main
 from glow_nb.formats.onnx.importer.registry import OWN, RULES
 from glow_nb.hlir.passes import GRAPH_PASSES
@@ -39,8 +40,10 @@ def pass_of_test(function: glow_nb.Function) -> glow_nb.Function:
 @pytest.fixture(autouse=True)
 def _nothing_is_left() -> Iterator[None]:
     """Leave no rule, module or folder behind."""
-    folders = list(sys.path)
+    folders, modules = list(sys.path), dict(EXTENDING_MODULES)
     yield
+    EXTENDING_MODULES.clear()  # networks of later tests would have no key: files are gone
+    EXTENDING_MODULES.update(modules)
     sys.path[:] = folders
     for name in [name for name in sys.modules if name.endswith(("_of_test", "_in_test"))]:
         del sys.modules[name]
