@@ -68,6 +68,21 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("GLOW_NB_CACHE_DIR", str(cache.mkdir("glow_nb_kernels")))
     os.environ["GLOW_NB_CACHE_NETWORKS"] = "0"  # what a test compiles, it compiles each time
     os.fsync = _leave_to_the_system
+    if config.getoption("--hypothesis-profile", default=None) != "slow":
+        _draw_nothing_of_the_sources()
+
+
+def _draw_nothing_of_the_sources() -> None:
+    """Have hypothesis draw no numbers and words that stand in the project's modules.
+
+    Each worker would read all of these before its first test, for four seconds, and the examples of
+    the default run would be others after a change of any module. The slow run has these numbers.
+    Releases of hypothesis that draw nothing of the sources are left as they are.
+    """
+    providers = sys.modules.get("hypothesis.internal.conjecture.providers")
+    if hasattr(providers, "_get_local_constants"):
+        nothing = vars(providers)["_local_constants"]
+        vars(providers)["_get_local_constants"] = lambda: nothing
 
 
 def _leave_to_the_system(fd: object) -> None:

@@ -244,7 +244,7 @@ def test_operands_that_do_not_fit_are_refused(wrong: dict[str, object], complain
 def test_a_depthwise_gradient_needs_as_many_channels() -> None:
     x = Placeholder("x", TensorType(FLOAT32, (2, 7, 6, 4)))
     g = Placeholder("g", TensorType(FLOAT32, (2, 7, 6, 8)))
-    with pytest.raises(VerifyError, match="as many channels"):
+    with pytest.raises(VerifyError, match="must have the same number of channels"):
         DepthwiseFilterGradient(
             x, g, kernel=(3, 3), stride=(1, 1), pads=(1, 1, 1, 1), dilation=(1, 1)
         )

@@ -8,7 +8,7 @@ from glow_nb.hlir.ops.families import NUMBERS
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.reduction import CumSumInst
-from tests.in_turn import one_in
+from tests.in_turn import in_turn, one_in
 from tests.unit.kernels.cases import check, instruction_of
 
 TARGETS = [Target.host(lanes) for lanes in LANE_COUNTS]
@@ -46,8 +46,7 @@ def test_directions(exclusive: bool, reverse: bool) -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("exclusive", [False, True])
-@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(("exclusive", "reverse"), in_turn([False, True], [False, True]))
 def test_more_lines_than_the_cache_has_sums_of(exclusive: bool, reverse: bool) -> None:
     target = Target.host().with_machine(l2_bytes=1 << 11)
     for count in (3, 4, 10):  # single steps, some together, both

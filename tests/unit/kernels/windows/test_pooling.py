@@ -134,7 +134,7 @@ IN_ROWS = [*itertools.product(POOLS[:3], ROWS_OF_ONE_CHANNEL)]
 @pytest.mark.jit
 @pytest.mark.parametrize(
     ("case", "lanes"),
-    each_with_one_width(IN_ROWS, slow=left_out(2, IN_ROWS)),
+    each_with_one_width(IN_ROWS, slow=left_out(4, IN_ROWS)),
 )
 def test_rows_of_one_channel_give_what_their_operator_gives(
     case: tuple[Any, Any], lanes: int
@@ -156,7 +156,9 @@ def _separable(pool: Any, window: tuple[Any, ...], scans: bool, rows: int) -> In
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("window", "pool"), in_turn(SEPARABLE, [POOLS[0], POOLS[2]]))
+@pytest.mark.parametrize(
+    ("window", "pool"), in_turn(SEPARABLE, [POOLS[0], POOLS[2]], slow=left_out(2, SEPARABLE))
+)
 def test_dimension_after_dimension_gives_what_the_taps_give(pool: Any, window: Any) -> None:
     """Channels are left over, rows are cut into parts, and specials meet in a maximum."""
     number = SEPARABLE.index(window)
