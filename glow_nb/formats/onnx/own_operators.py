@@ -5,13 +5,14 @@ It loads the importer only when something is registered.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import TYPE_CHECKING, TypeVar
 
 from glow_nb.base.errors import DefinitionError, PassError
 from glow_nb.base.foreign import foreign, name_of
-from glow_nb.hlir.graph import Node, Value
+from glow_nb.base.schema import operands_of
+from glow_nb.hlir.graph import Node, Value, producer_of
 from glow_nb.hlir.ops.formulas.terms import Term
 
 if TYPE_CHECKING:
@@ -178,6 +179,24 @@ def _guarded(rule: Rule) -> Rule:
                     f"{subject}: it returns {value!r:.80}; return the value of the output, or a "
                     "tuple of values"
                 )
+        left_out = next(_not_emitted(result), None)
+        if left_out is not None:
+            raise PassError(
+                f"{subject}: it has made a node {left_out.opcode} and not emitted it; write "
+                "context.emit(node), or context.emit_all(node) for one with several results"
+            )
         return result
 
     return guarded
+
+
+def _not_emitted(result: Value | tuple[Value | None, ...]) -> Iterator[Node]:
+    """Yield what a rule should have emitted of its *result*: one node may be left to its caller."""
+    for value in result if isinstance(result, tuple) else (result,):
+        node = None if value is None else producer_of(value)
+        if node is None:
+            continue
+        made = map(producer_of, operands_of(node))
+        for each in made if value is result and node is value else (node, *made):
+            if each is not None and not each.name:  # the builder gives it one
+                yield each

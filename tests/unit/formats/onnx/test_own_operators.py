@@ -1,95 +1,36 @@
-"""ONNX operators that a user adds: imported by a rule or by their fields, and written back."""
+"""ONNX operators that a user adds: imported by their fields, and written back."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
 from typing_extensions import override
 
 import glow_nb
 from glow_nb.base.errors import (
-    DefinitionError,
     GlowError,
-    GlowWarning,
     ModelError,
-    PassError,
     UnsupportedError,
 )
 from glow_nb.base.open_size_error import OpenSizeError
 from glow_nb.base.size import Symbol
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.extend import ImportContext, OnnxNode, define_node, imports, onnx_operator
-from glow_nb.formats.onnx.exporter.registry import EXPORTS
-from glow_nb.formats.onnx.importer.registry import OWN, RULES
-from glow_nb.hlir.graph import NODES, Node, Value
+from glow_nb.hlir.graph import Node, Value
 from glow_nb.hlir.ops import Convolution
+from tests.unit.formats.onnx.own_operators import (
+    DOMAIN,
+    X,
+    model,
+    row_normalize,
+    typed,
+)
 
-DOMAIN = "test.own"
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_left() -> Iterator[None]:
-    """Leave no rule behind: other tests of this process look at all of them."""
-    tables: Sequence[dict[Any, Any]] = (NODES, EXPORTS, RULES)
-    known = [set(table) for table in tables]
-    yield
-    for table, before in zip(tables, known, strict=True):
-        for key in set(table) - before:
-            del table[key]
-    OWN.clear()
-
-
-def row_normalize() -> type[Any]:
-    """Return a new operator that divides rows by their lengths, one of the domain."""
-
-    @onnx_operator(DOMAIN, "RowNormalize")
-    @define_node("test_row_normalize")
-    class RowNormalize(Node):
-        input: Value
-        scale: Value | None = None
-        epsilon: float = 1e-5
-
-        @override
-        def infer_type(self) -> TensorType:
-            return self.input.type
-
-        @override
-        def evaluate(self, input: Array, scale: Array | None) -> Array:
-            length = np.sqrt((input**2).sum(1, keepdims=True) + self.epsilon)
-            return np.asarray(input / length * (1 if scale is None else scale))
-
-    return RowNormalize
-
-
-def model(
-    op: str,
-    inputs: Sequence[str] = ("x",),
-    outputs: Sequence[str] = ("y",),
-    *,
-    opset: int = 1,
-    functions: Sequence[onnx.FunctionProto] = (),
-    rows: int | str = 2,
-    **attributes: Any,
-) -> onnx.ModelProto:
-    """Return a model of one node of the domain, between floats ``[rows, 3]``."""
-    node = helper.make_node(op, inputs, outputs, name="node", domain=DOMAIN, **attributes)
-    infos = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, [rows, 3]) for name in ("x", "y")
-    ]
-    opsets = [helper.make_opsetid("", 20)]
-    if opset:
-        opsets.append(helper.make_opsetid(DOMAIN, opset))
-    graph = helper.make_graph([node], "graph", infos[:1], infos[1:])
-    return helper.make_model(graph, opset_imports=opsets, functions=functions)
-
-
-X = np.arange(6, dtype=np.float32).reshape(2, 3)
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
 
 def test_an_operator_is_imported_by_its_fields() -> None:
@@ -139,18 +80,6 @@ FIELDS: Mapping[str, tuple[type, object]] = {
     "kinds": (tuple[ElementKind, ...], (ElementKind.INT8, ElementKind.FLOAT64)),
     "nothing": (tuple[str, ...], ()),
 }
-
-
-def typed(annotation: Any, **defaults: object) -> type[Any]:
-    """Return a new operator with one attribute of a type, and several operands and results."""
-    members = {
-        "__annotations__": {"inputs": tuple[Value, ...], "it": annotation},
-        "infer_types": lambda self: (self.inputs[0].type, self.inputs[0].type),
-        **defaults,
-    }
-    return onnx_operator(DOMAIN, "Typed")(
-        define_node("test_typed")(type("Typed", (Node,), members))
-    )
 
 
 @pytest.mark.parametrize("name", FIELDS)
@@ -247,21 +176,6 @@ def test_an_attribute_without_default_is_missing() -> None:
         glow_nb.load(model("Typed", outputs=["y", "z"]))
 
 
-def scaled(context: ImportContext, node: OnnxNode) -> Value:
-    """``scale * x``."""
-    return (context.term(node.operand(0)) * node.number("scale", 2.0)).value
-
-
-def test_a_rule_makes_an_operator_of_others() -> None:
-    assert imports(DOMAIN, "Scaled", "Doubled")(scaled) is scaled
-    found = glow_nb.evaluate(glow_nb.load(model("Scaled", scale=3.0)), X)["y"]
-    np.testing.assert_array_equal(found, 3 * X)
-    found = glow_nb.evaluate(glow_nb.load(model("Doubled")), X)["y"]
-    np.testing.assert_array_equal(found, 2 * X)
-    net = glow_nb.compile(model("Doubled", rows="n"), backend="interpreter")
-    np.testing.assert_array_equal(net.run(X)["y"], 2 * X)
-
-
 def test_a_rule_reads_lists_with_defaults() -> None:
     read: list[object] = []
 
@@ -277,112 +191,6 @@ def test_a_rule_reads_lists_with_defaults() -> None:
         *(((0.1,), (3,)), (("a",), None)),
         *(((0.5,), (1, 2)), (("b",), None)),
     ]
-
-
-def test_a_rule_goes_before_the_body_that_a_model_brings() -> None:
-    body = helper.make_node("Neg", ["a"], ["b"])
-    opsets = [helper.make_opsetid("", 20)]
-    function = helper.make_function(DOMAIN, "Scaled", ["a"], ["b"], [body], opsets)
-    brought = model("Scaled", functions=[function])
-    np.testing.assert_array_equal(glow_nb.evaluate(glow_nb.load(brought), X)["y"], -X)
-    imports(DOMAIN, "Scaled", since=2)(scaled)
-    np.testing.assert_array_equal(glow_nb.evaluate(glow_nb.load(brought), X)["y"], -X)
-    imports(DOMAIN, "Scaled")(scaled)
-    np.testing.assert_array_equal(glow_nb.evaluate(glow_nb.load(brought), X)["y"], 2 * X)
-
-
-def returns_a_term(context: ImportContext, node: OnnxNode) -> Any:
-    return context.term(node.operand(0)) * 2
-
-
-def returns_nothing(context: ImportContext, node: OnnxNode) -> Any:
-    return None
-
-
-def fails(context: ImportContext, node: OnnxNode) -> Any:
-    sizes: dict[str, float] = {}
-    return sizes["scale"]
-
-
-@pytest.mark.parametrize(
-    ("rule", "message"),
-    [
-        (returns_a_term, "'returns_a_term': it returns a Term; return its .value"),
-        (returns_nothing, "'returns_nothing': it returns None; return the value of the output"),
-        (fails, r"'fails': KeyError: 'scale' \(line \d+ of test_own_operators.py: return sizes"),
-    ],
-)
-def test_a_rule_that_is_wrong(rule: Any, message: str) -> None:
-    imports(DOMAIN, "Wrong")(rule)
-    with pytest.raises(PassError, match=rf"node 'node' .*: import rule {message}"):
-        glow_nb.load(model("Wrong"))
-
-
-@pytest.mark.parametrize(
-    ("op", "opset", "message"),
-    [
-        ("Scaled", 0, "the model does not say which operator set of domain 'test.own' it uses"),
-        ("Scaled", 2, "its rule holds from operator set 3 on"),
-        ("Other", 3, r"Scaled are known \(glow_nb.extend.imports registers a rule\)"),
-    ],
-)
-def test_an_operator_that_has_no_rule(op: str, opset: int, message: str) -> None:
-    imports(DOMAIN, "Scaled", since=3)(scaled)
-    with pytest.raises(UnsupportedError, match=message):
-        glow_nb.load(model(op, opset=opset))
-
-
-def test_an_unknown_domain_leads_to_the_rules() -> None:
-    with pytest.raises(UnsupportedError, match=r"'test.own' is not known \(glow_nb.extend.imports"):
-        glow_nb.load(model("Scaled"))
-
-
-def test_a_name_is_registered_twice() -> None:
-    row_normalize()
-    with warnings.catch_warnings(record=True) as noticed:
-        warnings.simplefilter("always")
-        later = row_normalize()
-    assert [str(w.message).partition(" is ")[0] for w in noticed if w.category is GlowWarning] == [
-        "operator 'test_row_normalize'",
-        "import rule of 'RowNormalize' since opset 1",
-    ]
-    assert isinstance(glow_nb.load(model("RowNormalize")).nodes[0], later)
-    scaled_elsewhere: Any = lambda context, node: scaled(context, node)  # noqa: E731
-    scaled_elsewhere.__module__ = "elsewhere"
-    with pytest.raises(DefinitionError, match="registered by tests.*, elsewhere cannot replace it"):
-        imports(DOMAIN, "Scaled", "RowNormalize")(scaled_elsewhere)
-    assert (DOMAIN, "Scaled") not in RULES
-
-
-NO_OPERATOR: Any = scaled
-NO_RULE: Any = "text"
-Nested = tuple[tuple[int, ...], ...]
-
-
-@pytest.mark.parametrize(
-    ("register", "message"),
-    [
-        (lambda: imports("", "Relu", since=99)(scaled), "glow_nb has a rule for this operator"),
-        (lambda: imports("ai.onnx", "Reluu")(scaled), "and has no Reluu in it"),
-        (lambda: imports(DOMAIN), "named by a domain and a name"),
-        (lambda: imports(scaled), "named by a domain and a name"),  # type: ignore[arg-type]
-        (lambda: imports(DOMAIN, "A", since=0), "since=0: operator sets have numbers from 1 to 9"),
-        (lambda: imports(DOMAIN, "A", since=1 << 63), "operator sets have numbers from 1 to 9"),
-        (lambda: imports(DOMAIN, "A", since=True), "operator sets have numbers from 1 to 9"),
-        (lambda: imports(DOMAIN, "A")(NO_RULE), "rule of 'A': 'text' is no function"),
-        (lambda: onnx_operator("ai.onnx", "Relu")(Node), "ONNX defines domain 'ai.onnx'"),
-        (lambda: onnx_operator(DOMAIN, "A")(NO_OPERATOR), "is no operator"),
-        (
-            lambda: onnx_operator(DOMAIN, "B")(row_normalize()),
-            "written as an ONNX operator",
-        ),
-        (lambda: typed(Nested), "Typed.it: ONNX has no attribute of type tuple"),
-        (lambda: typed(Value), "Typed.inputs: only the last operand can be a tuple"),
-    ],
-)
-def test_a_registration_that_cannot_be(register: Callable[[], object], message: str) -> None:
-    with pytest.raises(DefinitionError, match=message):
-        register()
 
 
 def test_an_attribute_that_is_open_has_no_number() -> None:
