@@ -169,10 +169,24 @@ def _compile(request: CompileRequest, build: Build, work: str, kept: KeptSizes |
             models = [model_of(number=number) for number, _ in enumerate(loaded.functions)]
             return _compile_module(loaded, build, models)
         if isinstance(loaded, Program):  # no passes run on it
+            _refuse_for_program(request)
             build.order(build.backend).of(loaded).whole.checked(request.without)
         opened = partial(_open_network, request=request, build=build, kept=kept)
         defaults = _defaults(source, request.shapes, request.constants, opened)
         return build.require_known(build(loaded, model_of(), defaults=defaults))
+
+
+def _refuse_for_program(request: CompileRequest) -> None:
+    """Raise OptionError for an argument that is without effect on a program, which is given."""
+    without_effect = ("pipeline", "program_pipeline", "scheduler")
+    given = {name: getattr(request, name) for name in without_effect}
+    given |= {name: request.options.get(name) for name in ("plan", "cost_model")}
+    for name, value in given.items():
+        if value is not None:
+            raise OptionError(
+                f"{name}={described(value)}: the model is a program, whose instructions and plans "
+                "are those of its text; leave it out, or give the model that it was made from"
+            )
 
 
 def _called(graph: Graph) -> str:

@@ -73,6 +73,8 @@ def compile(
     Args:
         graph: What :func:`load` takes, or IR text or a Module of several functions: these are
             compiled for one state, and the network has each by its name, ``net["train"]``.
+            A program has its instructions and plans already: arguments about passes, order and
+            plans are refused.
         backend: ``"cpu"``, ``"interpreter"``, the options of a backend such as
             ``glow_nb.Cpu(winograd="off")``, or a backend of your own.
         threads: Cores that share the work of one run; all that are available by default.

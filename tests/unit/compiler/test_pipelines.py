@@ -294,6 +294,13 @@ def test_of_a_program_that_is_given_no_pass_is_left_out() -> None:
     assert [name_of_step(s) for s in net.pipeline.steps] == ["check_placement", "compile"]
     with pytest.raises(OptionError, match="no pass 'fold_constants' would run"):
         glow_nb.compile(program, backend="interpreter", without=("fold_constants",))
+    without_effect: dict[str, Any] = {
+        **{"pipeline": (), "program_pipeline": (), "scheduler": as_given},
+        "plan": {"product": "direct"},
+    }
+    for name, given in without_effect.items():
+        with pytest.raises(OptionError, match=f"^{name}=.*the model is a program"):
+            glow_nb.compile(program, **{name: given})
 
 
 def as_given(steps: Steps) -> Sequence[int]:
