@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from glow_nb.base.errors import DefinitionError, PassError
 from glow_nb.base.foreign import foreign, name_of
 from glow_nb.base.schema import operands_of
-from glow_nb.hlir.graph import Node, Value, producer_of
+from glow_nb.hlir.graph import NODES, Node, Value, producer_of
 from glow_nb.hlir.ops.formulas.terms import Term
 
 if TYPE_CHECKING:
@@ -113,6 +113,11 @@ def onnx_operator(domain: str, name: str, *, since: int = 1) -> Callable[[type[N
             raise DefinitionError(
                 f"onnx_operator {name!r}: ONNX defines domain {domain!r}; choose a domain of your "
                 "own, or write a rule with glow_nb.extend.imports"
+            )
+        if node_class not in NODES.values():
+            raise DefinitionError(
+                f"onnx_operator {name!r}: {node_class.__name__} is no operator yet; write "
+                "@onnx_operator in the line before @define_node"
             )
         if node_class in EXPORTS:
             raise DefinitionError(

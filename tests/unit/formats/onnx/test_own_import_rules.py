@@ -174,6 +174,11 @@ Nested = tuple[tuple[int, ...], ...]
         (lambda: imports(DOMAIN, "A")(NO_RULE), "rule of 'A': 'text' is no function"),
         (lambda: onnx_operator("ai.onnx", "Relu")(Node), "ONNX defines domain 'ai.onnx'"),
         (lambda: onnx_operator(DOMAIN, "A")(NO_OPERATOR), "is no operator"),
+        (lambda: onnx_operator(DOMAIN, "A")(Node), "Node is no operator yet"),
+        (
+            lambda: onnx_operator(DOMAIN, "B")(type("Early", (Node,), {})),
+            "Early is no operator yet; write @onnx_operator in the line before @define_node",
+        ),
         (
             lambda: onnx_operator(DOMAIN, "B")(row_normalize()),
             "written as an ONNX operator",
