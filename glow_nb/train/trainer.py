@@ -119,7 +119,7 @@ class Trainer(Uncopied):
             precision: As for ``glow_nb.compile``: "bfloat16" rounds the factors of products, those
                 of the backward pass too. Weights, their gradients and the optimizer are float32.
             keep: Layers whose products in the forward pass stay float32, as for
-            ``glow_nb.compile``.
+                ``glow_nb.compile``.
 
         Raises:
             OptionError: An argument has no meaning, or no weights are left to train.
