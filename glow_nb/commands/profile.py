@@ -17,10 +17,10 @@ from glow_nb.base.random_arrays import random_array
 from glow_nb.base.text import format_name
 from glow_nb.base.types import Array
 from glow_nb.commands.bindings import Bindings, binding_options
-from glow_nb.commands.fed_inputs import read_inputs
+from glow_nb.commands.fed_networks import compile_with_inputs
 from glow_nb.commands.json_text import json_text
 from glow_nb.commands.machine import describe_limits
-from glow_nb.commands.models import compile_fixed_model, example_types, network_for
+from glow_nb.commands.models import example_types
 from glow_nb.commands.options import (
     ExampleCommand,
     backend_options,
@@ -30,7 +30,7 @@ from glow_nb.commands.options import (
     without_option,
 )
 from glow_nb.commands.outputs import OutputPath
-from glow_nb.commands.size_ranges import NO_SIZES, size_options
+from glow_nb.commands.size_ranges import size_options
 from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.network.network import Network
 from glow_nb.network.profile import KernelTime, Profile, kernel_table
@@ -130,10 +130,9 @@ def profile(
     With --size or --hint, the program for all sizes is profiled, and random inputs have the sizes
     of the hints.
     """
-    feeds = read_inputs(inputs, model, bindings, sizes)
-    network = compile_fixed_model(model, bindings, backend, threads, without=without, sizes=sizes)
+    network, feeds = compile_with_inputs(model, inputs, bindings, backend, threads, without, sizes)
     limits = backend.name == Cpu.name
-    measured = measure(network, feeds, seed, runs, limits=limits, sizes=sizes)
+    measured = measure(network, feeds, seed, runs, limits=limits)
     if trace is not None:
         measured.save_trace(trace)
         click.echo(f"wrote {trace}", err=True)
@@ -150,22 +149,11 @@ def profile(
 
 
 def measure(
-    network: Network,
-    feeds: Mapping[str, Array],
-    seed: int,
-    runs: int,
-    *,
-    limits: bool,
-    sizes: Mapping[str, Any] = NO_SIZES,
+    network: Network, feeds: Mapping[str, Array], seed: int, runs: int, *, limits: bool
 ) -> Profile:
-    """Profile *network* on *feeds*, or on random inputs if there are none.
-
-    If something is said of *sizes* that stay open, it is for all of them.
-    """
-    rng = np.random.default_rng(seed)
-    if feeds:
-        network = network_for(network, feeds, sizes)
-    else:
+    """Profile *network* on *feeds*, or on random inputs if there are none."""
+    if not feeds:
+        rng = np.random.default_rng(seed)
         feeds = {name: random_array(type, rng) for name, type in example_types(network).items()}
     return network.profile(feeds, runs=runs, limits=limits)
 

@@ -18,8 +18,8 @@ from glow_nb.base.errors import OptionError
 from glow_nb.base.text import format_name
 from glow_nb.base.types import Array
 from glow_nb.commands.bindings import Bindings, binding_options
-from glow_nb.commands.fed_inputs import read_inputs
-from glow_nb.commands.models import bindings_of_pair, compile_fixed_model
+from glow_nb.commands.fed_networks import compile_with_inputs
+from glow_nb.commands.models import bindings_of_pair
 from glow_nb.commands.options import (
     ExampleCommand,
     backend_options,
@@ -81,9 +81,7 @@ def compiled(
     """
     if beside is not None and not are_given(sizes):
         bindings, _ = bindings_of_pair(model, beside, bindings)
-    feeds = read_inputs(inputs, model, bindings, sizes)
-    network = compile_fixed_model(model, bindings, backend, threads, without=without, sizes=sizes)
-    return network, feeds
+    return compile_with_inputs(model, inputs, bindings, backend, threads, without, sizes)
 
 
 def compile_options(command: Command) -> Command:

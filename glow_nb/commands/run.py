@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +12,16 @@ import click
 import numpy as np
 
 from glow_nb.backends import Backend, BackendOptions
-from glow_nb.base.errors import UnboundInput
 from glow_nb.base.quantities import count_of
 from glow_nb.base.random_arrays import random_array
 from glow_nb.base.text import format_name
 from glow_nb.base.types import Array, TensorType
 from glow_nb.commands.arrays import member_names, save_npz
 from glow_nb.commands.bindings import Bindings, binding_options
-from glow_nb.commands.fed_inputs import read_inputs
+from glow_nb.commands.fed_networks import compile_with_inputs
 from glow_nb.commands.models import (
-    compile_model,
-    declared_shapes,
     example_types,
-    fixed_by_options,
-    network_for,
     program_of,
-    unbound_error,
 )
 from glow_nb.commands.options import (
     ExampleCommand,
@@ -39,7 +32,7 @@ from glow_nb.commands.options import (
 )
 from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.size_ranges import are_given, size_options
-from glow_nb.network.network import CompiledNetwork, Network
+from glow_nb.network.network import Network
 
 FEWEST_CLASSES = 10
 """A row of at least this number of floats is taken for the scores of classes."""
@@ -111,7 +104,7 @@ def run(
     _check_save_path("--save", save)
     _check_save_path("--save-all", save_all)
     started = time.perf_counter()
-    network, feeds = _prepare(model, inputs, bindings, backend, threads, without, sizes)
+    network, feeds = compile_with_inputs(model, inputs, bindings, backend, threads, without, sizes)
     compiled_seconds = time.perf_counter() - started
     origin = "from file" if feeds else f"random with seed {seed}"
     rng = np.random.default_rng(seed)
@@ -141,44 +134,6 @@ def run(
 def _check_save_path(option: str, save: Path | None) -> None:
     if save is not None and save.suffix != ".npz":
         raise click.BadParameter(f"{save} is not named FILE.npz", param_hint=f"'{option}'")
-
-
-def _prepare(
-    model: Path,
-    inputs: tuple[str, ...],
-    bindings: Bindings,
-    backend: Backend | BackendOptions,
-    threads: int | None,
-    without: tuple[str, ...],
-    sizes: Mapping[str, Any],
-) -> tuple[Network, dict[str, Array]]:
-    """Return the network, and the arrays of *inputs*, whose shapes bind symbolic dimensions.
-
-    Inputs whose numbers decide shapes are fixed: they are no inputs of the network any more.
-    """
-    feeds = read_inputs(inputs, model, bindings, sizes)
-    compile = partial(
-        compile_model, model, bindings, backend, threads, without=without, sizes=sizes
-    )
-    network = _compiled(compile, feeds)
-    if feeds:
-        return network_for(network, feeds, sizes), feeds
-    if isinstance(network, CompiledNetwork) or are_given(sizes):
-        return network, feeds
-    raise unbound_error(model, declared_shapes(network), may_stay_open=True)
-
-
-def _compiled(compile: Callable[..., Network], feeds: dict[str, Array]) -> Network:
-    """Return what *compile* makes once it has the *feeds* that decide shapes, which leave these."""
-    fixed: dict[str, Array] = {}
-    while True:
-        try:
-            return compile(constants=fixed)
-        except UnboundInput as error:
-            decisive = [name for name in error.names if name in feeds]
-            if not decisive:
-                raise fixed_by_options(error) from error
-            fixed |= {name: feeds.pop(name) for name in decisive}
 
 
 def _run_repeatedly(

@@ -38,15 +38,28 @@ def test_random_inputs_are_said_and_seeded(tmp_path: Path) -> None:
     assert "\x1b" not in result.output
 
 
-def test_an_input_that_decides_shapes_may_be_given(tmp_path: Path) -> None:
+def reshaping(folder: Path) -> tuple[Path, tuple[str, ...]]:
+    """Write a model whose input decides shapes; return its file, and the options that feed it."""
     nodes = [helper.make_node("Reshape", ["x", "s"], ["y"])]
-    inputs = [value("x", (2, 3)), value("s", (2,), TensorProto.INT64)]
-    path = tmp_path / "reshape.onnx"
+    inputs = [value("x", ("n", 3)), value("s", (2,), TensorProto.INT64)]
+    path = folder / "reshape.onnx"
     onnx.save(model(nodes, inputs, ["y"]), path)
-    shape = save_array(tmp_path / "s.npy", np.array([3, -1]))
-    x = save_array(tmp_path / "x.npy", np.ones((2, 3), np.float32))
-    result = call("run", path, "--input", f"s={shape}", "--input", f"x={x}", *INTERPRETER)
-    assert "output y: float32<3 x 2>" in result.output
+    shape = save_array(folder / "s.npy", np.array([3, -1]))
+    x = save_array(folder / "x.npy", np.ones((2, 3), np.float32))
+    return path, ("--input", f"s={shape}", "--input", f"x={x}")
+
+
+def test_an_input_that_decides_shapes_may_be_given(tmp_path: Path) -> None:
+    path, inputs = reshaping(tmp_path)
+    assert "output y: float32<3 x 2>" in call("run", path, *inputs, *INTERPRETER).output
+
+
+def test_inputs_bind_sizes_of_what_is_profiled_and_reported(tmp_path: Path) -> None:
+    path, inputs = reshaping(tmp_path)
+    assert "stack   y" in call("profile", path, *inputs, "--runs", 1, *INTERPRETER).output
+    page = tmp_path / "page.html"
+    call("report", path, *inputs, "--runs", 1, "--output", page, *INTERPRETER)
+    assert "float32\\u003c2 x 3\\u003e" in page.read_text(encoding="utf-8")
 
 
 def test_inputs_from_files_and_saved_outputs(tmp_path: Path) -> None:
