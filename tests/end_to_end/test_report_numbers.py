@@ -129,7 +129,8 @@ def test_the_overview_says_what_each_time_is_and_shows_the_machine(
 ) -> None:
     page = Page(browser, pages / "one.html")
     said = page.text("main > .faint")
-    assert "shortest run without 40.0 µs, median 45.0 µs" in said
+    assert "with the call from Python: shortest run 40.0 µs, median 45.0 µs." in said
+    assert "without the call: shortest run 40.0 µs, median 45.0 µs." in said
     assert "Kernels alone: 30.0 µs" in said
     assert "The limits of all kernels add up to 15.0 µs." in said
     assert "50 %" in page.text(".tiles")
@@ -228,6 +229,7 @@ def test_differences_of_time_are_those_beyond_noise_and_of_the_same_nodes(
     numbers = cells(page, "In numbers")
     assert numbers["a run, shortest"] == ["44.0 µs", "40.0 µs", "within noise"]
     assert numbers["all kernels, shortest"] == ["50.0 µs", "30.0 µs", "0.60 ×"]
+    assert numbers["time in passes"] == ["200 ms", "200 ms", ""]
     assert page.text('.bar [aria-pressed="true"]') == "Program"
     rows = [row.text.splitlines() for row in page.all(".stage .row")]
     assert [row[0] for row in rows] == ["≠", "−"]

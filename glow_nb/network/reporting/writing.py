@@ -136,14 +136,16 @@ def _facts(network: ReportedNetwork, programs: Sequence[ShownProgram]) -> Facts:
 def _precision(network: CompiledViews) -> str:
     """Return the requested precision, and the number of instructions with int8 weights."""
     asked = network.precision.precision
-    kinds = (ElementKind.INT8, ElementKind.UINT8)
-    quantized = sum(
-        any(isinstance(b.root, Weight) and b.root.type.kind in kinds for b in read(one))
-        for one in network.program.work
-    )
+    quantized = sum(any(_is_int8(b.root) for b in read(one)) for one in network.program.work)
     return (
         f"{asked}; {count_of(quantized, 'instruction')} with int8 weights" if quantized else asked
     )
+
+
+def _is_int8(value: object) -> bool:
+    """Return whether *value* is a weight of bytes; one byte alone is a zero point."""
+    kinds = (ElementKind.INT8, ElementKind.UINT8)
+    return isinstance(value, Weight) and value.type.kind in kinds and value.type.size_bytes > 1
 
 
 def _drift(drift: object) -> tuple[Table, ...]:

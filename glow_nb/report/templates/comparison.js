@@ -44,7 +44,8 @@ function comparedNumbers(parts) {
     ["time in passes", parts.map((part) => part.passes.reduce((sum, row) => sum + row.seconds, 0)), seconds],
   ];
   const shown = rows.filter(([, values]) => values.some(Boolean)).map(([title, [first, second], format]) => {
-    const cells = [title, first ? format(first) : "", second ? format(second) : "", first && second ? ratio(second / first) : ""];
+    const isComparable = first && second && format !== seconds; // passes were timed once
+    const cells = [title, first ? format(first) : "", second ? format(second) : "", isComparable ? ratio(second / first) : ""];
     if (first !== second) cells.class = "differs";
     return cells;
   });

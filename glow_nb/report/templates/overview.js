@@ -16,7 +16,7 @@ function tiles(part) {
   const { memory, measurement } = part;
   const shown = [];
   if (measurement) {
-    shown.push(tile(seconds(measurement.plain), "shortest run, without time stamps"));
+    shown.push(tile(seconds(measurement.plain), "shortest run, without time stamps", "With the call from Python"));
     shown.push(tile(seconds(timeOf(part.calls).minimum), "kernels alone", "The sum of the shortest times of all kernels"));
     const limit = limitShare(part);
     if (limit) shown.push(tile(percent(limit, 0), "of that is the limit of all kernels", "Least possible time of all kernels over the time they take"));
@@ -49,8 +49,9 @@ function timesSaid(part) {
   const least = part.calls.filter((call) => call.time && call.time.limit).reduce((sum, call) => sum + leastTime(call.time), 0);
   const limit = least ? ` The limits of all kernels add up to ${seconds(least)}.` : "";
   return (
-    `${plural(runs, "run")} on ${inputs}, each without time stamps and with them: shortest run without ${ordinary}; ` +
-    `with ${seconds(minimum)}, median ${seconds(median)}. ` +
+    `${plural(runs, "run")} on ${inputs}, each without time stamps and with them. ` +
+    `Without them, and with the call from Python: shortest run ${ordinary}. ` +
+    `From the first time stamp to the last, without the call: shortest run ${seconds(minimum)}, median ${seconds(median)}. ` +
     `Kernels alone: ${seconds(timeOf(part.calls).minimum)}, the sum of the shortest time of each.${limit}`
   );
 }

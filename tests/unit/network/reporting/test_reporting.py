@@ -30,6 +30,18 @@ func @main(%x : float32<3 x 2>) -> (%y : float32<3 x 2>) {
   %y_save = save(%positive, %y)
 }
 """
+INT8 = """\
+constant %w : int8<2 x 2> = dense [1, 0, 0, 2]
+constant %scale : float32<1 x 1> = splat 0.5
+constant %offset : uint8<1 x 1> = splat 3
+func @main(%x : float32<3 x 2>) -> (%y : float32<3 x 2>) {
+  %steps = quantize_linear(%x, %scale, %offset) {kind = uint8} : uint8<3 x 2>
+  %rounded = dequantize_linear(%steps, %scale, %offset) : float32<3 x 2>
+  %floats = convert_to(%w) {kind = float32} : float32<2 x 2>
+  %product = mat_mul(%rounded, %floats) : float32<3 x 2>
+  %y_save = save(%product, %y)
+}
+"""
 WIDE = GRAPH.replace("dense [1.0, 0.0, 0.0, 2.0]", "splat 0.5").replace("x 2>", "x 64>")
 WIDE = WIDE.replace("<2 x 64>", "<64 x 64>")
 OPEN = """\
@@ -177,6 +189,15 @@ def test_fewer_bits_show_which_layers_have_them_and_how_far_they_are(tmp_path: P
     assert float(accuracy.rows[0][1]) < 0.01
     states = {match.same for match in report.comparison.stages["lowered"]}
     assert states == {True, False}
+
+
+def test_instructions_with_int8_weights_are_counted_without_those_of_zero_points(
+    tmp_path: Path,
+) -> None:
+    net = compiled(INT8, without=["fold_constants"])
+    assert dict(only(written(net, tmp_path)).facts)["precision"] == (
+        "float32; 1 instruction with int8 weights"
+    )
 
 
 def test_drift_is_shown(tmp_path: Path) -> None:
