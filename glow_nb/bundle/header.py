@@ -72,7 +72,8 @@ def _body(bundle: Bundle, *, embedded: bool) -> Iterator[str]:
         yield f"extern const unsigned char {name}_constants[];"
         yield ""
     yield "/* Prepare tensors, once before their first run: states get their first values. A copy"
-    yield "   of the block is good on this processor alone; of states, keep the bytes. */"
+    yield "   of the block is good on this processor alone; of states, keep the bytes. It"
+    yield "   checks that the constants are those of this bundle; a run does not. */"
     if bundle.uses_tiles:
         yield "/* It asks the system for the right to use tile registers, which then all threads of"
         yield f"   the process have; so does {name}_variant, in a process that runs with tensors"

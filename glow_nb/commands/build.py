@@ -109,6 +109,8 @@ def build(
 for parameter in build.params:
     if parameter.name == "threads" and isinstance(parameter, click.Option):
         parameter.help = "Threads that can share a run.  [default: 1]"
+    if parameter.name == "backend" and isinstance(parameter, click.Option):
+        parameter.help = "What to compile for. The interpreter has no machine code: give cpu."
 
 
 def _tell(folder: Path) -> None:
@@ -119,8 +121,9 @@ def _tell(folder: Path) -> None:
     cpus = ", ".join(cpu["name"] for cpu in manifest["cpus"])
     click.echo(f"bundle {folder}: {manifest['target']}, {cpus}")
     for function in manifest["functions"]:
-        given = f"{len(function['inputs'])} to {len(function['outputs'])} tensors"
-        click.echo(f"function {function['symbol']}: {given}")
+        inputs = count_of(len(function["inputs"]), "input")
+        outputs = count_of(len(function["outputs"]), "output")
+        click.echo(f"function {function['symbol']}: {inputs}, {outputs}")
     parts = ("code", "constants", "tensors", "arena")
     known = {part: manifest[f"{part}_bytes"] for part in parts}
     texts = (f"{part} {byte_count(size)}" for part, size in known.items() if size is not None)

@@ -37,6 +37,7 @@ from glow_nb.commands.options import (
     without_option,
 )
 from glow_nb.commands.outputs import OutputPath
+from glow_nb.commands.pictures import require_drawing
 from glow_nb.commands.size_ranges import require_no_sizes, size_options
 from glow_nb.commands.summaries import summary_of
 from glow_nb.commands.wording import make_console, make_table, print_table
@@ -176,6 +177,7 @@ def info(
     the command shows these, and the sizes for which one program is possible, instead of what
     depends on them. Memory is then that of the sizes of --hint.
     """
+    require_drawing("--memory-map", picture)
     must_compile = compiles or list_kernels or picture is not None or _asks(context)
     imported = load_with_open_sizes(model, bindings)
     graph: Any = imported

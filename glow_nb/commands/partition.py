@@ -11,7 +11,6 @@ import click
 import numpy as np
 
 from glow_nb.base.errors import OptionError
-from glow_nb.base.extras import needing
 from glow_nb.base.quantities import byte_count, duration
 from glow_nb.base.text import format_name
 from glow_nb.commands.bindings import Bindings, binding_options
@@ -23,6 +22,7 @@ from glow_nb.commands.options import (
     model_argument,
 )
 from glow_nb.commands.outputs import OutputPath
+from glow_nb.commands.pictures import require_drawing
 from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.hlir.graph import Function
 from glow_nb.runtime.planning.timing import Objective
@@ -105,6 +105,7 @@ def partition(
     from glow_nb.runtime.devices.device_file import read_devices
     from glow_nb.runtime.planning.costs import measured
 
+    require_drawing("--plot", picture)
     devices = read_devices(device_file)
     function = load_one_program(model, bindings)
     if not isinstance(function, Function):
@@ -117,8 +118,8 @@ def partition(
         function, devices, objective=objective, assignment=assignment, profile=profile
     )
     if picture is not None:
-        with needing("plot", "--plot"):
-            from glow_nb.runtime.planning.partition_plot import draw_partitioning
+        from glow_nb.runtime.planning.partition_plot import draw_partitioning  # with matplotlib
+
         draw_partitioning(plan, picture)
         click.echo(f"wrote {picture}", err=True)
     if as_json:

@@ -11,7 +11,6 @@ import numpy as np
 from rich.console import Console
 
 from glow_nb.backends import Backend, BackendOptions, Cpu
-from glow_nb.base.extras import needing
 from glow_nb.base.quantities import count_of, duration, scaled
 from glow_nb.base.random_arrays import random_array
 from glow_nb.base.text import format_name
@@ -30,6 +29,7 @@ from glow_nb.commands.options import (
     without_option,
 )
 from glow_nb.commands.outputs import OutputPath
+from glow_nb.commands.pictures import require_drawing
 from glow_nb.commands.size_ranges import size_options
 from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.network.network import Network
@@ -130,6 +130,7 @@ def profile(
     With --size or --hint, the program for all sizes is profiled, and random inputs have the sizes
     of the hints.
     """
+    require_drawing("--roofline", roofline)
     network, feeds = compile_with_inputs(model, inputs, bindings, backend, threads, without, sizes)
     limits = backend.name == Cpu.name
     measured = measure(network, feeds, seed, runs, limits=limits)
@@ -227,7 +228,7 @@ def raised_peaks(profile: Profile) -> list[tuple[str, float]]:
 
 
 def _draw(profile: Profile, picture: Path, title: str) -> None:
-    with needing("plot", "--roofline"):
-        from glow_nb.network.pictures.roofline import draw_roofline
+    from glow_nb.network.pictures.roofline import draw_roofline  # with matplotlib
+
     draw_roofline(profile, picture, title)
     click.echo(f"wrote {picture}", err=True)

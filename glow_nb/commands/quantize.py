@@ -19,6 +19,7 @@ from glow_nb.commands.options import (
     model_argument,
 )
 from glow_nb.commands.outputs import OutputPath
+from glow_nb.commands.pictures import require_drawing
 from glow_nb.commands.samples import (
     calibrated_model,
     equalize_option,
@@ -180,6 +181,7 @@ def quantize(
     _check_output(output)
     _check_samples(samples, picture, corrects_biases)
     _check_mode(weights_only)
+    require_drawing("--picture", picture)
     source = calibrated_model(model, bindings)
     arrays = None if samples is None else samples_for(source, read_npz(samples), samples)
     if weights_only is not None or ranges_file is None:

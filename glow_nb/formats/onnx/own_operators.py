@@ -112,7 +112,7 @@ def onnx_operator(domain: str, name: str, *, since: int = 1) -> Callable[[type[N
         if domain in (*onnx_domains(), "ai.onnx"):
             raise DefinitionError(
                 f"onnx_operator {name!r}: ONNX defines domain {domain!r}; choose a domain of your "
-                "own, or write a rule with glow_nb.extend.imports"
+                f"own{_or_a_rule(domain, name)}"
             )
         if node_class not in NODES.values():
             raise DefinitionError(
@@ -144,6 +144,18 @@ def _check(domain: object, names: tuple[object, ...], since: object) -> None:
         raise DefinitionError(
             f"since={since!r:.80}: operator sets have numbers from 1 to {NEWEST_VERSION}"
         )
+
+
+def _or_a_rule(domain: str, name: str) -> str:
+    """Return the advice to write an import rule, where :func:`imports` takes one; or nothing."""
+    from glow_nb.formats.onnx.importer.registry import OWN, RULES
+    from glow_nb.formats.onnx.schema.schemas import is_defined
+
+    known = "" if domain == "ai.onnx" else domain
+    is_ours = (known, name) in RULES and (known, name) not in OWN
+    if is_ours or not is_defined(known, name):
+        return ""
+    return ", or write a rule with glow_nb.extend.imports"
 
 
 def _register(domain: str, names: tuple[str, ...], since: int, rule: Rule) -> None:

@@ -24,7 +24,7 @@ def model(tmp_path: Path) -> Path:
 def test_it_writes_a_bundle_that_is_called_like_the_file(model: Path, tmp_path: Path) -> None:
     done = call("build", model, "--output", tmp_path / "out")
     assert done.exit_code == 0, done.output
-    assert "function dense_1_run: 1 to 1 tensors" in done.output
+    assert "function dense_1_run: 1 input, 1 output" in done.output
     assert (tmp_path / "out" / "dense_1.h").exists()
 
 
@@ -50,6 +50,11 @@ def test_bad_arguments_are_told(
 
 def test_help_says_that_runs_are_for_one_thread() -> None:
     assert "[default: 1]" in call("build", "--help").output
+
+
+def test_help_says_that_the_interpreter_has_no_code_to_build() -> None:
+    text = " ".join(call("build", "--help").output.split())
+    assert "has no machine code: give cpu" in text
 
 
 @pytest.fixture

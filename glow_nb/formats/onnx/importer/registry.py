@@ -89,7 +89,9 @@ def as_standard(
     return rule(ctx, changed)
 
 
-_REMEDY = "glow_nb.extend.imports registers a rule"
+_COMMAND_LINE = "on the command line: --import FILE.py"
+_REMEDY = f"glow_nb.extend.imports registers a rule; {_COMMAND_LINE}"
+_REMEDY_OF_OTHERS = f"register it with glow_nb.extend.onnx_operator or imports; {_COMMAND_LINE}"
 
 
 def _unknown(domain: str, op: str, opset: int) -> str:
@@ -100,7 +102,7 @@ def _unknown(domain: str, op: str, opset: int) -> str:
         return f"its rule holds from operator set {min(RULES[domain, op])} on"
     known = sorted(name for where, name in RULES if where == domain)
     what = f"of domain {domain!r}, {', '.join(known)} are known"
-    return f"{what if known else f'domain {domain!r} is not known'} ({_REMEDY})"
+    return f"{what if known else f'domain {domain!r} is not known'} ({_REMEDY_OF_OTHERS})"
 
 
 def find_import(

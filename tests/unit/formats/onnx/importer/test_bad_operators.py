@@ -59,9 +59,10 @@ def test_all_unsupported_operators_are_listed_at_once() -> None:
         "    ai.onnx Frobnicate (opset 17): the operator set has no such operator; 2 nodes, "
         "the first node 'frob' (Frobnicate)",
         "    com.acme Gizmo (opset 0): domain 'com.acme' is not known "
-        "(glow_nb.extend.imports registers a rule); 1 node, the first node 'giz' (com.acme.Gizmo)",
+        "(register it with glow_nb.extend.onnx_operator or imports; on the command line: --import "
+        "FILE.py); 1 node, the first node 'giz' (com.acme.Gizmo)",
         "    ai.onnx TfIdfVectorizer (opset 17): there is no import rule for it "
-        "(glow_nb.extend.imports registers a rule); 1 node, "
+        "(glow_nb.extend.imports registers a rule; on the command line: --import FILE.py); 1 node, "
         "the first node 'count' (TfIdfVectorizer)",
     ]
 
