@@ -153,7 +153,7 @@ def report(
     beside = None if _is_page(against) else against
     network, feeds = compiled(model=model, beside=beside, inputs=inputs, **options)
     other = _other(context, model, against, other_options, inputs)
-    names = _titles(title, model, against, other_options)
+    names = _titles(title, model, against, _said(arguments, model), other_options)
     write_report(
         network,
         output,
@@ -226,17 +226,41 @@ def _with_options(context: click.Context, options: str) -> dict[str, Any]:
         return {name: made.params[name] for name in names if name is not None}
 
 
-def _titles(title: str, model: Path, against: Path | None, options: str) -> tuple[str, str]:
-    """Return how the page calls both compilations."""
-    own = title or format_name(model.stem)
+def _titles(
+    title: str, model: Path, against: Path | None, said: Sequence[str], options: str
+) -> tuple[str, str]:
+    """Return how the page calls both compilations: each with its values of the other *options*."""
+    differing = shlex.join(_values_of(said, shlex.split(options)))
+    own = format_name(model.stem)
     other = format_name((against or model).stem)
-    return own, f"{other} with {options}" if options else other
+    return (
+        title or (f"{own} with {differing}" if differing else own),
+        f"{other} with {options}" if options else other,
+    )
+
+
+def _values_of(said: Sequence[str], options: Sequence[str]) -> Iterator[str]:
+    """Yield the words of *said* that give values to any of *options*."""
+    names = {word.partition("=")[0] for word in options if word.startswith("-")}
+    is_wanted = False
+    for word in said:
+        if word.startswith("--"):
+            is_wanted = word.partition("=")[0] in names
+        if is_wanted:
+            yield word
 
 
 def _facts(
     arguments: Sequence[str], model: Path, other: Path, other_options: str
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return what the page says of both compilations, without the paths of other files."""
+    options = shlex.join(_said(arguments, model))
+    changed = f"those of B, but {other_options}" if other_options else options
+    return {"file": model.name, "options": options}, {"file": other.name, "options": changed}
+
+
+def _said(arguments: Sequence[str], model: Path) -> list[str]:
+    """Return those of *arguments* that say how *model* is compiled."""
     left, said = list(arguments), list[str]()
     while left:
         one = left.pop(0)
@@ -244,6 +268,4 @@ def _facts(
             del left[: "=" not in one]
         elif Path(one) != model:
             said.append(one)
-    options = shlex.join(said)
-    changed = f"those of B, but {other_options}" if other_options else options
-    return {"file": model.name, "options": options}, {"file": other.name, "options": changed}
+    return said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from glow_nb.base.arguments import as_path, described, whole_number
@@ -51,9 +52,10 @@ def write_report(
     place, runs = as_path(path), whole_number("runs", runs, 0)
     _check(network, inputs, against, titles[0])
     check_writable(place)
-    other, accuracy = None, None
+    other, accuracy, page = None, None, Path()
     if isinstance(against, str | os.PathLike):
-        other, against = _read(as_path(against)), None  # before anything takes time
+        page, against = as_path(against), None
+        other = _read(page)  # before anything takes time
     networks = [network] if against is None else [network, against]
     subjects = [Subject(each, programs_of(each)) for each in networks]
     tables = (_drift(drift), ())
@@ -64,6 +66,8 @@ def write_report(
     one = made[0]
     if against is not None:
         other, accuracy = made[1], accuracy_of(network, against, inputs)
+    elif other is not None and other.title == one.title:
+        other = replace(other, title=f"{other.title} in {format_name(page.name)}")
     if other is None:
         write_page(Report(one.title, __version__, (one,)), place)
         return

@@ -45,7 +45,8 @@ def test_options_of_another_compilation_come_behind_those_of_the_line(tmp_path: 
     report = page(tmp_path / "report.html", model, *more)
     assert report.comparison is not None
     (one, other) = report.compilations
-    assert one.title.endswith("with --without '' --precision bfloat16")
+    assert one.title == f"{model.stem} with --without '' --precision bfloat16"
+    assert other.title == f"{model.stem} with --without fold_constants"
     assert dict(one.facts)["precision"] == "bfloat16"
     assert dict(other.facts)["precision"] == "float32"
     assert dict(other.facts)["options"].startswith("--without fold_constants --backend")
@@ -64,6 +65,8 @@ def test_another_model_or_an_earlier_page_is_compared_with(tmp_path: Path) -> No
     ]
     report = page(after, graph, "--against", before)
     assert [c.title for c in report.compilations] == [model.stem, graph.stem]
+    again = page(tmp_path / "again.html", model, "--against", before)
+    assert [c.title for c in again.compilations] == [f"{model.stem} in before.html", model.stem]
 
 
 @pytest.mark.parametrize("options", [(), ("--shape", "n=2"), ("--shape", "x=2x3")])
