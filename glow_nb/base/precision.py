@@ -43,13 +43,15 @@ class PrecisionReport:
         precision: The precision that the user asked for.
         layers: The products, and what adds up or normalizes, in the order of the graph; none if
             nothing was asked for.
+        int8_instructions: The number of instructions with int8 weights: the model is quantized.
     """
 
     precision: Precision = FULL
     layers: tuple[LayerPrecision, ...] = ()
+    int8_instructions: int = 0
 
     def to_plain(self) -> list[Any]:
-        """Return it as plain data."""
+        """Return it as plain data, without what the program says."""
         rows = [[each.name, each.operator, each.kind, each.reason] for each in self.layers]
         return [self.precision, rows]
 
@@ -78,6 +80,15 @@ class PrecisionReport:
         return tuple(layer for layer in self.layers if layer.reason)
 
     @property
+    def title(self) -> str:
+        """The precision that was asked for, and the number of instructions with int8 weights."""
+        if not self.int8_instructions:
+            return self.precision
+        return (
+            f"{self.precision}; {count_of(self.int8_instructions, 'instruction')} with int8 weights"
+        )
+
+    @property
     def table(self) -> Table:
         """The layers in order."""
         rows = ((each.name, each.operator, each.kind, each.reason) for each in self.layers)
@@ -96,7 +107,7 @@ class PrecisionReport:
     @override
     def __repr__(self) -> str:
         inside = f": {self._counted()}" if self.layers else ""
-        return f"<precision {self.precision}{inside}>"
+        return f"<precision {self.title}{inside}>"
 
     def _repr_html_(self) -> str:
         """Return the table for a notebook."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -256,9 +257,11 @@ class CompiledViews(NetworkViews):
     @override
     def precision(self) -> PrecisionReport:
         from glow_nb.base.precision import PrecisionReport
+        from glow_nb.network.int8_weights import instructions_with_int8_weights
 
         found = self._levels.precision
-        return PrecisionReport() if found is None else found
+        known = PrecisionReport() if found is None else found
+        return replace(known, int8_instructions=instructions_with_int8_weights(self.program))
 
     @property
     @override

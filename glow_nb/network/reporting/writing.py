@@ -12,12 +12,11 @@ from glow_nb.base.arguments import as_path, described, whole_number
 from glow_nb.base.distance import decibels, distance, relative_error
 from glow_nb.base.errors import GlowError, OptionError
 from glow_nb.base.feeds import Feeds
-from glow_nb.base.quantities import byte_count, count_of
+from glow_nb.base.quantities import byte_count
 from glow_nb.base.table import Table as PrintedTable
 from glow_nb.base.text import format_name
-from glow_nb.base.types import Array, ElementKind
+from glow_nb.base.types import Array
 from glow_nb.base.version import __version__
-from glow_nb.llir.program import Weight, read
 from glow_nb.network.reporting.measuring import Measured, Subject, measured, random_feeds
 from glow_nb.network.reporting.networks import ReportedNetwork
 from glow_nb.network.reporting.parts import part_of
@@ -27,7 +26,7 @@ from glow_nb.network.reporting.programs import (
     functions_of,
     programs_of,
 )
-from glow_nb.network.views import CompiledViews, NetworkViews
+from glow_nb.network.views import NetworkViews
 from glow_nb.report.comparison import compared
 from glow_nb.report.data import Compilation, Report, Table
 from glow_nb.report.page import read_page, write_page
@@ -129,27 +128,12 @@ def _facts(network: ReportedNetwork, programs: Sequence[ShownProgram]) -> Facts:
         **{f"input {format_name(name)}": str(type) for name, type in whole.inputs.items()},
         **{f"output {format_name(name)}": str(type) for name, type in whole.outputs.items()},
         "threads": str(network.threads),
-        "precision": _precision(first),
+        "precision": first.precision.title,
         "programs": str(len(programs)),
         "calls of kernels": str(sum(len(one.network.kernels) for one in programs)),
         "constants": byte_count(sum(one.network.memory.constant_bytes for one in programs)),
         "glow_nb": __version__,
     }
-
-
-def _precision(network: CompiledViews) -> str:
-    """Return the requested precision, and the number of instructions with int8 weights."""
-    asked = network.precision.precision
-    quantized = sum(any(_is_int8(b.root) for b in read(one)) for one in network.program.work)
-    return (
-        f"{asked}; {count_of(quantized, 'instruction')} with int8 weights" if quantized else asked
-    )
-
-
-def _is_int8(value: object) -> bool:
-    """Return whether *value* is a weight of bytes; one byte alone is a zero point."""
-    kinds = (ElementKind.INT8, ElementKind.UINT8)
-    return isinstance(value, Weight) and value.type.kind in kinds and value.type.size_bytes > 1
 
 
 def _drift(drift: object) -> tuple[Table, ...]:

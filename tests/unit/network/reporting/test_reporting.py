@@ -198,6 +198,7 @@ def test_instructions_with_int8_weights_are_counted_without_those_of_zero_points
     assert dict(only(written(net, tmp_path)).facts)["precision"] == (
         "float32; 1 instruction with int8 weights"
     )
+    assert repr(net.precision) == "<precision float32; 1 instruction with int8 weights>"
 
 
 def test_drift_is_shown(tmp_path: Path) -> None:
