@@ -175,7 +175,8 @@ def quantize(
     The ranges come from 'glow-nb calibrate' on the same model. With --samples, the float model and
     the quantized model both run. A table shows for each value the signal-to-noise ratio, the
     largest error and the share of saturated elements. A model with open sizes is quantized for the
-    sizes of the calibration samples. With --weights-only, only weights are quantized, and no ranges
+    sizes of the calibration samples; glow_nb.load(MODEL, open_sizes=True) in Python leaves them
+    open. With --weights-only, only weights are quantized, and no ranges
     are needed.
     """
     _check_output(output)

@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from glow_nb.base.alignment import ALIGNMENT
 from glow_nb.base.arguments import described
-from glow_nb.base.errors import GlowError, OptionError, VerifyError
-from glow_nb.base.foreign import name_of
+from glow_nb.base.errors import GlowError, OptionError, PassError, VerifyError
+from glow_nb.base.foreign import foreign, name_of
 from glow_nb.base.size import hinted
 from glow_nb.llir.exact_placement import Tightening
 from glow_nb.llir.placement_search import Budget, Sections
@@ -83,6 +83,7 @@ def allocate(
         VerifyError: An activation has no dealloc.
         OptionError: *allocator* does not return one offset for each live range, or lets two overlap
             that live at the same time.
+        PassError: *allocator* raises an exception; names it.
     """
     ranges = ranges_of(program)
     live = tuple(ranges.values())
@@ -101,7 +102,8 @@ def _placed_by(
 ) -> Placement:
     """Return what *allocator* makes of *live_ranges*."""
     subject = f"allocator {name_of(allocator)!r}"
-    returned = allocator(live_ranges)
+    with foreign(PassError, subject):
+        returned = allocator(live_ranges)
     if not isinstance(returned, Sequence | np.ndarray):
         raise OptionError(f"{subject}: it returned {described(returned)}; return a list of offsets")
     offsets = [int(offset) for offset in returned if isinstance(offset, int | np.integer)]

@@ -69,7 +69,9 @@ class Conversion:
             lines.append(f"float {opcode}: {reason}: {', '.join(names[:3])}{more}")
         sizes = (f"{value.name} {list(value.type.shape)}" for value in self.function.inputs)
         lines.append(f"for inputs of the sizes of the samples: {', '.join(sizes)}")
-        lines.append(f"predicted gain of the network: {self.gains.predicted.gain:.2f}")
+        lines.append(
+            f"predicted gain of the network on one thread: {self.gains.predicted.gain:.2f}"
+        )
         return "\n".join(lines)
 
 

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from glow_nb.base.arguments import described
-from glow_nb.base.errors import OptionError
-from glow_nb.base.foreign import name_of
+from glow_nb.base.errors import OptionError, PassError
+from glow_nb.base.foreign import foreign, name_of
 from glow_nb.scheduling.steps import Steps
 
 MOST_COMPARED = 16
@@ -154,9 +154,11 @@ def order_by(scheduler: Scheduler, steps: Steps, names: Sequence[str]) -> list[i
 
     Raises:
         OptionError: It returns no order of all steps, or one that is not allowed.
+        PassError: It raises an exception.
     """
     subject = f"scheduler {name_of(scheduler)!r}"
-    order = scheduler(steps)
+    with foreign(PassError, subject):
+        order = scheduler(steps)
     if not isinstance(order, Sequence | np.ndarray):
         raise OptionError(f"{subject}: it returned {described(order)}; return a list of numbers")
     found = [int(step) for step in order if isinstance(step, int | np.integer)]

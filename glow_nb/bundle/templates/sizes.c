@@ -1,5 +1,6 @@
 
 static ${name}_sizes sizes;
+static int given; /* whether there was an -s */
 static ${name}_tensor input_table[${OWN}_INPUT_COUNT + 1];
 static ${name}_tensor output_table[${OWN}_OUTPUT_COUNT + 1];
 
@@ -14,13 +15,17 @@ static int sizes_of(const char *text)
             return fail("-s", "give all sizes of the header, with commas between them");
         text = end + 1;
     }
+    given = 1;
     return 0;
 }
 
 /* Find out what the sizes need, and where inputs and outputs lie. */
 static int measure(const ${name}_function *function)
 {
-    int code = ${name}_measure(&sizes);
+    int code;
+    if (!given)
+        return fail("-s", "it is missing; give all sizes of the header, with commas between them");
+    code = ${name}_measure(&sizes);
     memcpy(input_table, function->inputs, function->input_count * sizeof *input_table);
     memcpy(output_table, function->outputs, function->output_count * sizeof *output_table);
     if (code == 0)

@@ -100,7 +100,7 @@ def test_a_report_without_samples_predicts(tmp_path: Path) -> None:
     lines = call("quantize", model, *options, "--least-gain", 1e6).stdout.splitlines()
     assert lines[0].endswith(": on integers: nothing")
     assert any(line.startswith("float convolution: predicted gain ") for line in lines)
-    assert "predicted gain of the network: 1.00" in lines
+    assert "predicted gain of the network on one thread: 1.00" in lines
     assert lines[-1].split()[:2] == ["all", "kernels"]
     assert "measured: float us" not in "\n".join(lines)
 

@@ -400,8 +400,16 @@ def test_what_a_scheduler_raises_is_our_error() -> None:
     def broken(steps: Steps) -> list[int]:
         raise KeyError("mine")
 
-    with pytest.raises(glow_nb.PassError, match="step 'schedule'.*mine"):
+    with pytest.raises(glow_nb.PassError, match="scheduler 'broken': KeyError: 'mine'"):
         glow_nb.compile(product(), backend="interpreter", scheduler=broken)
+
+
+def test_an_allocator_that_raises_is_named() -> None:
+    def broken(ranges: Sequence[LiveRange]) -> list[int]:
+        raise KeyError("mine")
+
+    with pytest.raises(glow_nb.PassError, match=r"allocator 'broken': KeyError: 'mine'"):
+        glow_nb.compile(product(), backend="interpreter", allocator=broken)
 
 
 def test_no_pass_runs_another_one() -> None:

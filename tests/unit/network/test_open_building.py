@@ -85,6 +85,8 @@ def test_one_program_in_c_runs_for_all_sizes(tmp_path: Path) -> None:
         command = [program, folder / "net.constants", "-s", given, tmp_path / "x.npy"]
         with pytest.raises(AssertionError, match=problem):
             run_command(command, folder)
+    with pytest.raises(AssertionError, match="-s: it is missing; give all sizes of the header"):
+        run_command([program, folder / "net.constants", tmp_path / "x.npy"], folder)
 
 
 @needs_c

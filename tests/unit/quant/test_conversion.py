@@ -148,7 +148,7 @@ def test_what_stays_float_is_named() -> None:
         "float convolution: keep='last': last",
         "float softmax: it has no form for integers: softmax",
         "for inputs of the sizes of the samples: x [1, 4, 4, 3]",
-        f"predicted gain of the network: {found.gains.predicted.gain:.2f}",
+        f"predicted gain of the network on one thread: {found.gains.predicted.gain:.2f}",
     ]
 
 
