@@ -9,6 +9,7 @@ from click.core import ParameterSource
 
 import glow_nb
 from glow_nb.base.errors import OptionError
+from glow_nb.base.quantities import count_of
 from glow_nb.base.table import Table
 from glow_nb.commands.arrays import read_npz
 from glow_nb.commands.bindings import Bindings, binding_options
@@ -17,6 +18,7 @@ from glow_nb.commands.numbers import FiniteRange
 from glow_nb.commands.options import (
     ExampleCommand,
     model_argument,
+    threads_option,
 )
 from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.pictures import require_drawing
@@ -28,6 +30,7 @@ from glow_nb.commands.samples import (
     samples_option,
 )
 from glow_nb.commands.wording import make_console, make_table, print_table
+from glow_nb.network.compiling import as_threads
 from glow_nb.network.files import save_text
 from glow_nb.network.text_files import SUFFIX
 from glow_nb.quant import Drift, Ranges, convert, convert_weights, correct_biases, drift
@@ -150,6 +153,7 @@ glow-nb quantize model.onnx --ranges ranges.yaml --method mse --keep 'head*' \\
     help="Plot the quantization error of each value (needs --samples and matplotlib).",
 )
 @binding_options
+@threads_option
 def quantize(
     model: Path,
     ranges_file: Path | None,
@@ -169,6 +173,7 @@ def quantize(
     samples: str | None,
     picture: Path | None,
     bindings: Bindings,
+    threads: int | None,
 ) -> None:
     """Write a quantized version of MODEL, by default an int8 version.
 
@@ -191,7 +196,8 @@ def quantize(
         if report:
             click.echo(str(rounded))
         if arrays is not None:
-            _print_drift(drift(source, rounded.function, arrays), picture)
+            found = drift(source, rounded.function, arrays, threads=threads)
+            _print_drift(found, picture, threads)
         _write(rounded.function, output)
         return
     ranges = Ranges.load(ranges_file)
@@ -212,20 +218,23 @@ def quantize(
     if report:
         click.echo(str(converted))
     if arrays is not None and corrects_biases:
-        corrected = correct_biases(source, function, arrays)
+        corrected = correct_biases(source, function, arrays, threads=threads)
         click.echo(str(corrected))
         function = corrected.function
     if arrays is not None:
-        _print_drift(drift(source, function, arrays, runs=RUNS if report else 0), picture)
+        runs = RUNS if report else 0
+        found = drift(source, function, arrays, threads=threads, runs=runs)
+        _print_drift(found, picture, threads)
     elif report:
-        _print_table("layers", converted.gains.table)
+        _print_table("layers on 1 thread", converted.gains.table)
     _write(function, output)
 
 
-def _print_drift(found: Drift, picture: Path | None) -> None:
+def _print_drift(found: Drift, picture: Path | None, threads: int | None) -> None:
     _print_table("values", found.table)
     if found.gains is not None:
-        _print_table("layers", found.gains.table)
+        cores = count_of(as_threads(threads), "thread")
+        _print_table(f"layers of the networks for {cores}", found.gains.table)
     if picture is not None:
         found.plot(picture)
         click.echo(f"wrote {picture}", err=True)

@@ -48,7 +48,7 @@ def test_a_model_is_calibrated_and_quantized(tmp_path: Path) -> None:
     options: tuple[object, ...] = ("--ranges", ranges, "--output", output, "--report")
     options += ("--method", "mse", "--schema", "symmetric_unsigned", "--keep", "conv1*")
     options += ("--samples", samples, "--picture", picture, "--correct-biases")
-    options += ("--least-gain", 0)
+    options += ("--least-gain", 0, "--threads", 1)
     result = call("quantize", model, *options)
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
@@ -58,8 +58,8 @@ def test_a_model_is_calibrated_and_quantized(tmp_path: Path) -> None:
     assert any(line.startswith("float convolution: keep='conv1*'") for line in lines)
     assert any(line.startswith("2 biases corrected: outputs from ") for line in lines)
     assert lines[-1].startswith("all kernels")
-    titles = [line.split()[0] for line in lines if line in ("values", "layers")]
-    assert titles == ["values", "layers"]
+    titles = [line for line in lines if line.startswith(("values", "layers "))]
+    assert titles == ["values", "layers of the networks for 1 thread"]
     assert any(line.split()[:2] == ["y", "output"] for line in lines)
     assert result.stderr == f"wrote {picture}\nwrote {output}\n"
     assert picture.stat().st_size > 1000
@@ -101,6 +101,7 @@ def test_a_report_without_samples_predicts(tmp_path: Path) -> None:
     assert lines[0].endswith(": on integers: nothing")
     assert any(line.startswith("float convolution: predicted gain ") for line in lines)
     assert "predicted gain of the network on one thread: 1.00" in lines
+    assert "layers on 1 thread" in lines
     assert lines[-1].split()[:2] == ["all", "kernels"]
     assert "measured: float us" not in "\n".join(lines)
 
