@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,6 +82,7 @@ def run(plain: float, median: float) -> Measurement:
 
 SLOW = Time(20 * US, 21 * US, 5 * US, "memory", "", "DRAM")
 RAISED = Time(10 * US, 11 * US, 12 * US, "arithmetic")
+ENDS = ("x1", "y1", "x2", "y2")
 APART = (item("conv", "conv", 0), item("relu", "relu", 1), item("copy", "copy", 2))
 FUSED = (item("relu", "conv + relu", 0, 1), item("copy", "copy", 2))
 
@@ -99,6 +101,12 @@ def pages(tmp_path_factory: pytest.TempPathFactory, browser: Chrome) -> Path:
     fused = Compilation("fused", (), (part(FUSED, (RAISED, SLOW), run(40, 45)),))
     apart = Compilation("apart", (), (part(APART, (RAISED, SLOW, SLOW), run(44, 60)),))
     write_page(Report("one", "1", (fused,)), folder / "one.html")
+    names = tuple(f"{'long_' * 20}{end}" for end in ("quantize", "requantize"))
+    long = tuple(item(name, "conv", 0) for name in names)
+    roof = replace(ROOF, levels=(("L1", 2e11), ("L2", 1.2e11), ("DRAM", 1e10)))
+    near = replace(run(40, 45), roof=roof)
+    named = Compilation("long", (), (part(long, (RAISED, SLOW), near),))
+    write_page(Report("long", "1", (named,)), folder / "long.html")
     write_page(Report("two", "1", (apart, fused), compared(apart, fused)), folder / "two.html")
     return folder
 
@@ -153,6 +161,22 @@ def test_raised_limits_and_levels_of_the_memory_are_named(browser: Chrome, pages
     ]
     assert "peak of multiply-adds of float32, raised" in page.text("svg")
     assert "L3 and DRAM" in page.text("svg")
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_the_name_of_a_level_is_below_its_own_line(
+    browser: Chrome, pages: Path, width: int
+) -> None:
+    page = Page(browser, pages / "long.html", "#kernels/0/0")
+    resize(browser, width)
+    page.wait(lambda: drawn_width(browser) < width)
+    lines = [[float(line.get_attribute(at) or 0) for at in ENDS] for line in page.all("svg .level")]
+    found = {text.text: text for text in page.all("svg .on-lines")}
+    for number, name in enumerate(("L1", "L2", "DRAM")):
+        x, y = (float(found[name].get_attribute(at) or 0) for at in ("x", "y"))
+        heights = [y1 + (y2 - y1) * (x - x1) / (x2 - x1) for x1, y1, x2, y2 in lines]
+        above = {height: n for n, height in enumerate(heights) if height < y - 8}
+        assert above[max(above)] == number, name
 
 
 def test_a_point_of_the_chart_leads_to_the_details_of_its_kernel(
@@ -220,6 +244,20 @@ def test_charts_and_columns_follow_the_width_of_the_window(browser: Chrome, page
     assert page.width_beyond_sight() <= 0
     resize(browser, 1440)
     page.wait(lambda: drawn_width(browser) > 1000)
+
+
+def test_the_ends_of_long_names_are_in_sight(browser: Chrome, pages: Path) -> None:
+    page = Page(browser, pages / "long.html", "#stages/0/0/program/0")
+    assert [name[-10:] for name in page.names("program")] == ["g_quantize", "requantize"]
+    for width in (390, 1440):
+        resize(browser, width)
+        cut = browser.execute_script(
+            "const right = (element) => element.getBoundingClientRect().right;"
+            "const ends = [...document.querySelectorAll('[data-stage=program] .end')];"
+            "return ends.map((end) => right(end) > right(end.closest('.name')) + 1)"
+        )
+        assert cut == [False, False]
+    page.require_no_errors()
 
 
 def test_differences_of_time_are_those_beyond_noise_and_of_the_same_nodes(

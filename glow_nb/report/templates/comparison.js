@@ -224,7 +224,7 @@ function matchRow(view, match) {
   const cells = itemsOf(view, match).map((item, side) => h(
     "span",
     {},
-    h("span", { class: "name", title: item ? item.name : "" }, item ? item.name : "—"),
+    h("span", { class: "name", title: item ? item.name : "" }, item ? shortened(item.name) : "—"),
     h("span", { class: "about" }, item ? [timeText(view, match, side), item.kind, item.type].filter(Boolean).join(" · ") : ""),
   ));
   const last = innerWidth < 760 ? "4.9rem" : "6.5rem";

@@ -1,6 +1,8 @@
 "use strict";
 // Elements of the page. Text becomes text nodes, never HTML: names of models may be anything.
 
+const END_OF_NAME = 10; // letters, for which the style leaves room
+
 function h(tag, attributes = {}, ...children) {
   return filled(document.createElement(tag), attributes, children);
 }
@@ -40,6 +42,13 @@ function cellsIn(template, classes, cells) {
 
 function tile(value, label, note = "") {
   return h("div", { class: "tile", title: note }, h("b", {}, value), h("span", {}, label));
+}
+
+// A name that is cut inside where it has no room: long names of a model differ at their ends.
+function shortened(name) {
+  if (name.length <= 2 * END_OF_NAME) return name;
+  const [start, end] = [name.slice(0, -END_OF_NAME), name.slice(-END_OF_NAME)];
+  return [h("span", { class: "start" }, start), h("span", { class: "end" }, end)];
 }
 
 function meter(share) {

@@ -18,7 +18,7 @@ function callColumns(part) {
   const columns = [
     column("#", "2.6rem", (call) => call.instruction, (call) => String(call.instruction), "number", true),
     column("kernel", "minmax(6rem, 1fr)", null, (call) => kernels[call.kernel].kind, ""),
-    column("made from", "minmax(6rem, 2fr)", null, (call) => nodes(call) || items[call.instruction].name, "mono"),
+    column("made from", "minmax(6rem, 2fr)", null, (call) => shortened(nodes(call) || items[call.instruction].name), "mono"),
     column("plan", "minmax(5rem, 2fr)", null, (call) => call.plan, "mono widest"),
     column("threads", "4rem", (call) => call.threads, (call) => String(call.threads), "number widest"),
     column(isTimed ? "time" : "estimate", "5rem", spent, (call) => seconds(spent(call)), "number"),

@@ -114,8 +114,8 @@ function rooflineLabels(scale, peaks, roof, marks) {
   });
   const levelNames = joinedLevels(scale, roof.levels).map(([name, rate]) => {
     const [start, end] = levelSpan(scale, peaks, rate);
-    const along = [0.02, 0.12, 0.25, 0.4, 0.55, 0.7].map((share) => start * (end / start) ** share);
-    const choices = along.flatMap((at) => [[scale.x(at) + 10, scale.y(at * rate) + 14], [scale.x(at) - 4, scale.y(at * rate) - 14]]);
+    const along = [0.02, 0.12, 0.25, 0.4, 0.55, 0.7, 0.85].map((share) => start * (end / start) ** share);
+    const choices = along.map((at) => [scale.x(at) + 6, scale.y(at * rate) + 12]); // all below their own line
     const inside = choices.filter(([x, y]) => x > ROOF.left && x < right - 40 && y > ROOF.top - 6 && y < ROOF.height - ROOF.bottom);
     return place(name, inside.length ? inside : choices.slice(0, 1), "start");
   });

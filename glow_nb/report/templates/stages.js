@@ -52,7 +52,7 @@ function stageRow(part, stage, number) {
   const about = [item.kind, item.type].filter(Boolean).join(" · ");
   const said = stage.key === "kernels" ? `${about} · ${callsSaid(item)}` : `${number}  ${about}`;
   return [
-    h("span", { class: "name", title: item.name }, item.name),
+    h("span", { class: "name", title: item.name }, shortened(item.name)),
     h("span", { class: "about", title: said }, said),
   ];
 }

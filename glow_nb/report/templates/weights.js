@@ -43,11 +43,11 @@ function weightRow(part, row, total, template) {
   const readers = (row.readers || []).map((reader) => part.stage.program.items[reader].name);
   const share = row.size / total;
   const cells = [
-    h("span", { class: "mono", title: row.name }, row.name),
+    h("span", { class: "mono", title: row.name }, shortened(row.name)),
     template === WEIGHT_COLUMNS ? h("span", { class: "mono", title: row.type }, row.type) : null,
     h("span", { class: "number" }, bytes(row.size)),
     template === WEIGHT_COLUMNS ? h("span", { class: "number" }, percent(share), " ", meter(share)) : null,
-    h("span", { class: "mono", title: readers.join(", ") }, readers.join(", ") || "nothing"),
+    h("span", { class: "mono", title: readers.join(", ") }, shortened(readers.join(", ")) || "nothing"),
   ];
   return cellsIn(template, "", cells);
 }
