@@ -11,9 +11,10 @@ import glow_nb
 from glow_nb.base.errors import OptionError
 from glow_nb.base.quantities import count_of
 from glow_nb.base.table import Table
+from glow_nb.base.text import format_name
 from glow_nb.commands.arrays import read_npz
 from glow_nb.commands.bindings import Bindings, binding_options
-from glow_nb.commands.models import hints
+from glow_nb.commands.models import hints, open_model
 from glow_nb.commands.numbers import FiniteRange
 from glow_nb.commands.options import (
     ExampleCommand,
@@ -32,6 +33,7 @@ from glow_nb.commands.samples import (
 from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.network.compiling import as_threads
 from glow_nb.network.files import save_text
+from glow_nb.network.open_model import sized_model
 from glow_nb.network.text_files import SUFFIX
 from glow_nb.quant import Drift, Ranges, convert, convert_weights, correct_biases, drift
 from glow_nb.quant.methods import METHODS, MethodName
@@ -217,6 +219,7 @@ def quantize(
     function = converted.function
     if report:
         click.echo(str(converted))
+        _tell_fixed_sizes(model, bindings, function)
     if arrays is not None and corrects_biases:
         corrected = correct_biases(source, function, arrays, threads=threads)
         click.echo(str(corrected))
@@ -228,6 +231,20 @@ def quantize(
     elif report:
         _print_table("layers on 1 thread", converted.gains.table)
     _write(function, output)
+
+
+def _tell_fixed_sizes(model: Path, bindings: Bindings, function: glow_nb.Function) -> None:
+    """Say which sizes *model* leaves open, and the quantized *function* does not."""
+    opened = sized_model(open_model(model, bindings))
+    if opened is None or function.sizes:
+        return
+    sizes = [size for type in opened.inputs.values() for size in type.shape or ()]
+    names = dict.fromkeys(format_name(size) for size in sizes if isinstance(size, str))
+    if names:
+        click.echo(
+            f"fixed by the samples: {', '.join(names)}; to leave sizes open, quantize "
+            "glow_nb.load(MODEL, open_sizes=True) in Python"
+        )
 
 
 def _print_drift(found: Drift, picture: Path | None, threads: int | None) -> None:

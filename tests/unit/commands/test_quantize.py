@@ -11,7 +11,7 @@ import pytest
 import glow_nb
 from glow_nb import quant
 from glow_nb.hlir.ops import Quantize
-from tests.unit.commands.samples import call, fails
+from tests.unit.commands.samples import call, fails, write_dense
 from tests.unit.quant.networks import convolutional, random
 
 pytestmark = pytest.mark.jit
@@ -126,6 +126,19 @@ def test_sizes_may_be_given(tmp_path: Path) -> None:
         "calibrate", model, "--samples", samples, "--output", ranges, "--shape", "batch=3"
     )
     assert "batch" in message
+
+
+def test_a_report_names_the_sizes_that_samples_fix(tmp_path: Path) -> None:
+    samples, ranges = tmp_path / "samples.npz", tmp_path / "ranges.yaml"
+    np.savez(samples, x=random(4, 3))
+    for batch, is_told in (("batch", True), (2, False)):
+        model = write_dense(tmp_path, batch)
+        result = call("calibrate", model, "--samples", samples, "--output", ranges)
+        assert result.exit_code == 0, result.output
+        options = ("--ranges", ranges, "--output", tmp_path / "out.onnx", "--report")
+        result = call("quantize", model, *options)
+        assert result.exit_code == 0, result.output
+        assert ("fixed by the samples: batch; to leave sizes open" in result.stdout) is is_told
 
 
 def test_weights_alone_need_no_ranges(tmp_path: Path) -> None:
