@@ -113,13 +113,14 @@ def require_options(
 
     Args:
         backend: The backend, or what names it.
-        given: Options of the backends that come with glow_nb, by name. A default says nothing.
+        given: Options of the backends that come with glow_nb, by name. A default says nothing, nor
+            does "off": what a backend does not have is off.
         own: The names of the options that *backend* has.
     """
     for kind in _OPTIONS:
         for known in fields(kind):
             value = given.get(known.name)
-            if known.name in own or value is None or value == known.default:
+            if known.name in own or value is None or value in (known.default, "off"):
                 continue
             raise OptionError(
                 f"{known.name}={described(value)}: it is an option of backend {kind.name!r}, which "

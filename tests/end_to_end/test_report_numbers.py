@@ -182,8 +182,8 @@ def test_the_name_of_a_level_is_below_its_own_line(
 def test_a_point_of_the_chart_leads_to_the_details_of_its_kernel(
     browser: Chrome, pages: Path
 ) -> None:
+    resize(browser, 900, 500)  # what is resized is drawn again, a moment later
     page = Page(browser, pages / "one.html", "#kernels/0/0")
-    resize(browser, 900, 500)
     page.all("svg .point")[1].click()
     assert page.text(".item h2") == "Program: copy"
     top = browser.execute_script(

@@ -138,7 +138,7 @@ def test_an_option_is_given_in_one_place() -> None:
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        *(("winograd", "off"), ("constant_growth", 1), ("tune", True), ("debug", True)),
+        *(("winograd", "guarded"), ("constant_growth", 1), ("tune", True), ("debug", True)),
         *(("plan", {"conv1": "direct"}), ("plan", len), ("cost_model", len)),
     ],
 )
@@ -151,10 +151,11 @@ def test_a_backend_refuses_the_options_of_others(option: str, value: object) -> 
         bisect(relu(), np.zeros((2, 3), np.float32), backend="interpreter", **given)
 
 
-def test_a_default_says_nothing_to_a_backend_without_the_option() -> None:
+def test_a_default_or_off_says_nothing_to_a_backend_without_the_option() -> None:
     defaults: dict[str, Any] = {field.name: field.default for field in fields(glow_nb.Cpu)}
-    net = glow_nb.compile(relu(), backend="interpreter", **defaults)
-    assert net.run(-np.ones((2, 3), np.float32))["y"].max() == 0
+    for given in (defaults, {"winograd": "off", "strassen": "off"}):
+        net = glow_nb.compile(relu(), backend="interpreter", **given)
+        assert net.run(-np.ones((2, 3), np.float32))["y"].max() == 0
 
 
 def test_options_of_a_backend_are_printed() -> None:

@@ -166,7 +166,8 @@ class TestBench:
         path = write_dense(tmp_path, "n")
         call("bench", path, "--size", "n=1..8", "--hint", "n=3")
         assert (found["path"], found["shape"]) == (str(path), (3, 3))
-        assert found["options"] == {"without": (), "sizes": {"n": (1, 8)}, "hints": {"n": 3}}
+        sizes = {"sizes": {"n": (1, 8)}, "hints": {"n": 3}}
+        assert found["options"] == {"without": (), "imported": [], **sizes}
 
     def test_inputs_need_a_size(self, tmp_path: Path) -> None:
         message = fails("bench", write_dense(tmp_path, "n"), "--size", "n=1..8")

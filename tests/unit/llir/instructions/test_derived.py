@@ -33,10 +33,12 @@ from glow_nb.llir.program import INSTRUCTIONS, Activation, Buffer, In, Out, defi
 PLACE = Buffer("place", TensorType(ElementKind.FLOAT32, (4,)))
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:[^\n]* 'own' is defined again")
+
+
 @pytest.fixture(autouse=True)
 def _own_definitions(monkeypatch: pytest.MonkeyPatch) -> None:
     for table in (NODES, INSTRUCTIONS):
-        monkeypatch.setattr(table, "_replace", lambda *_: None)  # each test defines "own" anew
         monkeypatch.setitem(table, "own", None)
         del table["own"]
 
