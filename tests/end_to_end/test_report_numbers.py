@@ -82,7 +82,6 @@ def run(plain: float, median: float) -> Measurement:
 
 SLOW = Time(20 * US, 21 * US, 5 * US, "memory", "", "DRAM")
 RAISED = Time(10 * US, 11 * US, 12 * US, "arithmetic")
-ENDS = ("x1", "y1", "x2", "y2")
 APART = (item("conv", "conv", 0), item("relu", "relu", 1), item("copy", "copy", 2))
 FUSED = (item("relu", "conv + relu", 0, 1), item("copy", "copy", 2))
 
@@ -170,10 +169,14 @@ def test_the_name_of_a_level_is_below_its_own_line(
     page = Page(browser, pages / "long.html", "#kernels/0/0")
     resize(browser, width)
     page.wait(lambda: drawn_width(browser) < width)
-    lines = [[float(line.get_attribute(at) or 0) for at in ENDS] for line in page.all("svg .level")]
-    found = {text.text: text for text in page.all("svg .on-lines")}
+    lines, names = browser.execute_script(
+        "const all = (which) => [...document.querySelectorAll(which)];"
+        "const numbers = (one, keys) => keys.map((key) => Number(one.getAttribute(key)));"
+        "return [all('svg .level').map((line) => numbers(line, ['x1', 'y1', 'x2', 'y2'])),"
+        " all('svg .on-lines').map((text) => [text.textContent, numbers(text, ['x', 'y'])])]"
+    )
     for number, name in enumerate(("L1", "L2", "DRAM")):
-        x, y = (float(found[name].get_attribute(at) or 0) for at in ("x", "y"))
+        x, y = dict(names)[name]
         heights = [y1 + (y2 - y1) * (x - x1) / (x2 - x1) for x1, y1, x2, y2 in lines]
         above = {height: n for n, height in enumerate(heights) if height < y - 8}
         assert above[max(above)] == number, name
@@ -182,8 +185,9 @@ def test_the_name_of_a_level_is_below_its_own_line(
 def test_a_point_of_the_chart_leads_to_the_details_of_its_kernel(
     browser: Chrome, pages: Path
 ) -> None:
-    resize(browser, 900, 500)  # what is resized is drawn again, a moment later
     page = Page(browser, pages / "one.html", "#kernels/0/0")
+    resize(browser, 900, 500)
+    page.wait(lambda: drawn_width(browser) < 900)  # the chart is drawn anew
     page.all("svg .point")[1].click()
     assert page.text(".item h2") == "Program: copy"
     top = browser.execute_script(
