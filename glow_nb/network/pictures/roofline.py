@@ -170,7 +170,7 @@ def _draw_roofs(
         start, end = max(left, bottom / rate), min(peak / rate, right)
         if start < end:
             text = f"{level.name}: reads {rate:.0f} GB/s"
-            texts.append(_roof_text(axes, text, (start * end) ** 0.5, rate))
+            texts.append(_roof_text(axes, text, (start * end) ** 0.5, rate, below=is_last))
     nearest = limits.levels[0].read_rate / GIGA
     for name, rate in peaks.items():
         unit = "GFLOP/s" if name == MULTIPLY_ADDS else "Gop/s"
@@ -195,20 +195,23 @@ def _draw_peak(axes: Axes, text: str, peak: float, read_rate: float) -> Any:
     )
 
 
-def _roof_text(axes: Axes, text: str, x: float, rate: float) -> Any:
-    """Write *text* along the slanted roof of *rate*, around the intensity *x*."""
+def _roof_text(axes: Axes, text: str, x: float, rate: float, *, below: bool) -> Any:
+    """Write *text* along the slanted roof of *rate*, around the intensity *x*.
+
+    That of the slowest memory is *below*: the roof of the next one may be close above it.
+    """
     low, high = axes.transData.transform([(x, x * rate), (2 * x, 2 * x * rate)])
     angle = float(np.degrees(np.arctan2(high[1] - low[1], high[0] - low[0])))
     return axes.annotate(
         text,
         (x, x * rate),
-        xytext=(-3, 3),
+        xytext=(3, -3) if below else (-3, 3),
         textcoords="offset points",
         rotation=angle,
         rotation_mode="anchor",
         path_effects=HALO,
         ha="center",
-        va="bottom",
+        va="top" if below else "bottom",
         fontsize=8.5,
     )
 
