@@ -43,10 +43,20 @@ def headless(folder: Path) -> Iterator[Chrome]:
         browser.quit()
 
 
+_AFTER_THE_RESIZE = """
+const [width, height, done] = arguments;
+const drawn = () => setTimeout(done, 150);  // reports wait 100 ms after the event
+const look = () => requestAnimationFrame(
+    innerWidth === width && innerHeight === height ? () => requestAnimationFrame(drawn) : look);
+look();
+"""
+
+
 def resize(browser: Chrome, width: int, height: int = 900) -> None:
-    """Make the page so many pixels wide and high."""
+    """Make the page so many pixels wide and high, and wait until it is drawn for its new size."""
     metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.execute_async_script(_AFTER_THE_RESIZE, width, height)
 
 
 def prefer(browser: Chrome, scheme: str) -> None:
