@@ -40,7 +40,7 @@ class Step:
 
     @property
     def label(self) -> str:
-        """What observers, errors and tables call it: the name, or that of the function."""
+        """Its name in observers, errors and tables: the name of the pass, or of the function."""
         return self.name if isinstance(self.name, str) else name_of(self.name)
 
     def __copy__(self) -> Self:

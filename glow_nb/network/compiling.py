@@ -142,8 +142,8 @@ def compile(
             :class:`glow_nb.backends.options.BackendOptions`); ``net.precision`` shows the precision
             of each layer. Options of one backend are a short form of an options object:
             ``tune=True`` for ``backend=glow_nb.Cpu(tune=True)``. An option that the backend does
-            not have is an error. The error about an argument of another runtime names the
-            equivalent here.
+            not have is an error, unless it has its default or is "off". The error about an argument
+            of another runtime names the equivalent here.
 
     Returns:
         A network, whose ``run`` takes and returns arrays.

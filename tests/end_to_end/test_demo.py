@@ -19,6 +19,7 @@ from glow_nb.demo.handwriting import MODEL, load_digits
 from glow_nb.demo.memory import NOTHING, STATUS, memory_of_process
 from tests.unit.commands.samples import without_progress
 
+README = Path(__file__).parents[2] / "README.md"
 DEMO = (sys.executable, "-m", "glow_nb.demo")
 OPTIONS = ("--rounds", "1", "--threads", "2", "--output")
 
@@ -50,8 +51,16 @@ def test_a_process_that_fails_is_an_error(tmp_path: Path) -> None:
         memory_of_process(NOTHING, MODEL, absent, 1)
 
 
+def shapes_of(lines: str) -> list[str]:
+    """Return the *lines* without their numbers, units of time and spaces."""
+    return [re.sub(r"[\d.]+ [um]s|[\d.]+|\s", "", line) for line in lines.splitlines() if line]
+
+
 def check_promises(text: str, output: Path) -> None:
-    """Check what the demonstration printed and drew."""
+    """Check what the demonstration printed and drew, and that the README shows the same."""
+    shown = re.search(r"among other things:\n\n```text\n(.*?)```", README.read_text(), re.S)
+    assert shown is not None
+    assert set(shapes_of(shown[1])) <= set(shapes_of(text))
     assert "\x1b" not in text
     assert max(map(len, text.split("\ncost\n")[0].splitlines()[6:18])) <= 80
     found = re.search(r"difference from NumPy: (\S+) of the largest score", text)
