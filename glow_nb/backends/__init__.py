@@ -6,7 +6,7 @@ This level imports `codegen` and the levels below it.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import fields
 from types import MappingProxyType
 from typing import Any, Literal, get_args
@@ -120,7 +120,8 @@ def require_options(
     for kind in _OPTIONS:
         for known in fields(kind):
             value = given.get(known.name)
-            if known.name in own or value is None or value in (known.default, "off"):
+            says_nothing = isinstance(value, Hashable) and value in (None, known.default, "off")
+            if known.name in own or says_nothing:
                 continue
             raise OptionError(
                 f"{known.name}={described(value)}: it is an option of backend {kind.name!r}, which "

@@ -22,6 +22,7 @@ from glow_nb.base.arguments import described
 from glow_nb.base.errors import GlowError, OptionError, PassError, VerifyError
 from glow_nb.base.foreign import foreign, name_of
 from glow_nb.base.size import hinted
+from glow_nb.llir.check_placement import Resident, first_overlap
 from glow_nb.llir.exact_placement import Tightening
 from glow_nb.llir.placement_search import Budget, Sections
 from glow_nb.llir.program import Alloc, Arena, Buffer, Dealloc, Program
@@ -121,31 +122,26 @@ def _check_offsets(
     subject: str, ranges: Mapping[Buffer, LiveRange], offsets: Sequence[int], alignment: int
 ) -> None:
     """Raise OptionError about the *subject* if *offsets*, which it returned, are no placement."""
-    placed: list[tuple[int, Buffer, LiveRange, int]] = []
+    texts: dict[Buffer, str] = {}
+    residents: list[Resident] = []
     for number, ((buffer, live), offset) in enumerate(zip(ranges.items(), offsets, strict=True)):
+        steps = f"steps {live.start} to {live.end}, {live.size_bytes} bytes"
+        texts[buffer] = f"live range {number} ({buffer!r}, {steps}) at {offset}"
         if offset < 0 or offset % alignment:
             raise OptionError(
-                f"{subject}: it places {_range_text(number, buffer, live)} at {offset}; give a "
-                f"multiple of {alignment} that is not negative"
+                f"{subject}: it places {texts[buffer]}; give a multiple of {alignment} that is not "
+                "negative"
             )
-        placed.append((number, buffer, live, offset))
-    live_now: list[tuple[int, Buffer, LiveRange, int]] = []
-    for newcomer in sorted(placed, key=lambda item: item[2].start):
-        number, buffer, live, offset = newcomer
-        live_now = [item for item in live_now if item[2].end > live.start]
-        for other, other_buffer, other_live, begin in live_now:
-            if offset < begin + other_live.size_bytes and begin < offset + live.size_bytes:
-                raise OptionError(
-                    f"{subject}: it places {_range_text(number, buffer, live)} at {offset}, where "
-                    f"it overlaps with {_range_text(other, other_buffer, other_live)} at {begin}; "
-                    "both are needed at the same time"
-                )
-        live_now.append(newcomer)
-
-
-def _range_text(number: int, buffer: Buffer, live: LiveRange) -> str:
-    steps = f"steps {live.start} to {live.end}, {live.size_bytes} bytes"
-    return f"live range {number} ({buffer!r}, {steps})"
+        if live.size_bytes:  # an empty one lies anywhere
+            end = offset + live.size_bytes
+            residents.append(Resident(buffer, offset, end, live.start, live.end - 1))
+    found = first_overlap(sorted(residents, key=lambda resident: resident.first))
+    if found is not None:
+        newcomer, other = (texts[resident.buffer] for resident in found)
+        raise OptionError(
+            f"{subject}: it places {newcomer}, where it overlaps with {other}; both are needed at "
+            "the same time"
+        )
 
 
 def ranges_of(program: Program) -> dict[Buffer, LiveRange]:

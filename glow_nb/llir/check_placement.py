@@ -1,4 +1,4 @@
-"""A proof that a placement is right, which shares nothing with the allocator.
+"""A proof that a placement is right, which takes nothing from the allocator.
 
 It reads lifetimes off the instructions that touch a buffer, itself or through views, and does not
 believe ``alloc`` and ``dealloc``.
@@ -6,6 +6,7 @@ believe ``alloc`` and ``dealloc``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from typing_extensions import override
@@ -18,7 +19,7 @@ from glow_nb.llir.program import Activation, Arena, Buffer, Program, is_marker
 
 
 @dataclass(repr=False)
-class _Resident:
+class Resident:
     """A buffer in the arena: bytes ``[begin, end)``, touched by instructions first to last."""
 
     buffer: Buffer
@@ -51,12 +52,14 @@ def check_placement(program: Program, *, alignment: int = ALIGNMENT) -> None:
     residents = _residents(program, program.arena)
     for resident in residents:
         _check_place(resident, program.arena, alignment)
-    _check_overlaps(residents)
+    found = first_overlap(residents)
+    if found is not None:
+        raise VerifyError(found[0], f"it overlaps with {found[1]}")
 
 
-def _residents(program: Program, arena: Arena) -> list[_Resident]:
+def _residents(program: Program, arena: Arena) -> list[Resident]:
     """Return the activations with bytes in the order of their first use."""
-    residents: dict[Buffer, _Resident] = {}
+    residents: dict[Buffer, Resident] = {}
     for index, instruction in enumerate(program.instructions):
         if is_marker(instruction):
             continue
@@ -68,23 +71,28 @@ def _residents(program: Program, arena: Arena) -> list[_Resident]:
                     raise VerifyError(root, f"{instruction} touches it, but it has no place")
                 begin = arena.offsets[root]
                 end = begin + hinted(root.type.size_bytes)
-                residents[root] = _Resident(root, begin, end, index, index)
+                residents[root] = Resident(root, begin, end, index, index)
             residents[root].last = index
     return list(residents.values())
 
 
-def _check_place(resident: _Resident, arena: Arena, alignment: int) -> None:
+def _check_place(resident: Resident, arena: Arena, alignment: int) -> None:
     if resident.begin < 0 or resident.end > arena.size_bytes:
         raise VerifyError(resident, f"it lies outside of the arena of {arena.size_bytes} bytes")
     if resident.begin % alignment:
         raise VerifyError(resident, f"the offset is not a multiple of {alignment}")
 
 
-def _check_overlaps(residents: list[_Resident]) -> None:
-    live: list[_Resident] = []
+def first_overlap(residents: Iterable[Resident]) -> tuple[Resident, Resident] | None:
+    """Return a resident and an earlier one that needs some of its bytes at the same time, if any.
+
+    The *residents* come in the order of their first steps.
+    """
+    live: list[Resident] = []
     for newcomer in residents:
         live = [resident for resident in live if resident.last >= newcomer.first]
         for other in live:
             if newcomer.begin < other.end and other.begin < newcomer.end:
-                raise VerifyError(newcomer, f"it overlaps with {other}")
+                return newcomer, other
         live.append(newcomer)
+    return None

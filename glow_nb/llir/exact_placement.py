@@ -1,7 +1,7 @@
 """From a good placement to the smallest: the sizes and the time limits of the exact search.
 
 The first goal is the lower bound, which most networks meet. If the search does not get there, the
-the gap up to the best one known is divided again and again. Each size is tried with several
+gap up to the best one known is divided again and again. Each size is tried with several
 strategies, since one of them often walks straight to a solution that others miss by far: all have
 a few nodes at first, then in further rounds twice as many (Luby's argument for restarts).
 """

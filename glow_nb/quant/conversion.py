@@ -93,17 +93,14 @@ def quantize(
 
     The function has ``quantize`` and ``dequantize`` nodes around these operators, and the same
     inputs and outputs as *model*; :func:`glow_nb.compile` turns it into islands of integer
-    operators, and
-    :func:`glow_nb.export_onnx` a model that other engines run as well.
+    operators, and :func:`glow_nb.export_onnx` into a model that other engines run as well.
 
     Args:
         model: The calibrated network. Open sizes of a model become those of the samples; open sizes
             of a graph stay open.
         ranges: The result of :func:`calibrate` or :meth:`Ranges.load`.
-        activations: Integer type of
-        activations: "uint8", "int8" or "int16".
-        weights: Integer type of
-        weights: "int8" or "uint8".
+        activations: Integer type of activations: "uint8", "int8" or "int16".
+        weights: Integer type of weights: "int8" or "uint8".
         schema: "asymmetric", "symmetric", "symmetric_unsigned" (all integers for values that are
             never negative) or "power_of_two". Weights are always symmetric, with scales that are
             powers of two for "power_of_two".

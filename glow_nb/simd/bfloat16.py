@@ -12,7 +12,7 @@ from glow_nb.simd.types import BFloat, llvm_vector
 
 BFLOAT16 = ElementKind.BFLOAT16
 CONVERSIONS = "convert_bfloat16_"
-"""How the instruction sets begin that convert this number of numbers of ``float32``."""
+"""The prefix of the instruction sets that convert vectors of ``float32``; their lanes follow."""
 
 
 def flush_bfloat16(x: Lanes) -> Lanes:

@@ -15,12 +15,11 @@ from glow_nb.simd.types import INDEX
 
 @contextmanager
 def turns(builder: Any, count: Any, at_once: int) -> Iterator[Any]:
-    """Write a loop of *count* iterations, of which this number of are written *at_once*; yield the
-    number.
+    """Write a loop of *count* iterations, unrolled *at_once* times; yield the iteration's number.
 
-    The number is counted once for all of these, so that a turn takes fewer instructions. That
-    matters most on a core whose other hardware thread is busy, too, as both share what the core can
-    decode and issue in a cycle.
+    The number is counted once for all iterations of a turn, which takes fewer instructions then.
+    That matters most on a core whose other hardware thread is busy, too, as both share what the
+    core can decode and issue in a cycle.
     """
     with cgutils.for_range(builder, count, intp=INDEX) as loop:
         yield loop.index
@@ -29,9 +28,7 @@ def turns(builder: Any, count: Any, at_once: int) -> Iterator[Any]:
 
 
 def _unrolled(module: Any, times: int) -> Any:
-    """Return what tells LLVM to write a loop out this number of times; it names itself, as it
-    must.
-    """
+    """Return the metadata by which LLVM unrolls a loop *times* times; it must name itself."""
     order = module.add_metadata(["llvm.loop.unroll.count", ir.Constant(I32, times)])
     loop = ir.MDValue(module, [], name=str(len(module.metadata)))
     loop.operands = (loop, order)

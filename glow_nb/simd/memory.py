@@ -174,9 +174,9 @@ def further(builder: Any, index: Any, count: int, step: Count) -> Any:
 
 
 def used_in(builder: Any, columns: Count, column: int, tile_lanes: int, vectors: int) -> Count:
-    """Return how many lanes of vector *column* of this number of hold the first *columns* of a row.
+    """Return the lanes that vector *column* of *vectors* has of the first *columns* of a row.
 
-    If these are open, some are in the last vector.
+    If *columns* is open, the last vector has some.
     """
     if isinstance(columns, int):
         return columns - column * tile_lanes

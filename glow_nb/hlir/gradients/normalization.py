@@ -140,9 +140,7 @@ def local_response_normalization_gradient(
 
 
 def _neighbours(term: Term, before: int, after: int) -> Term:
-    """Return for each channel the sum from this number of channels *before* it to those *after*
-    it.
-    """
+    """Return for each channel the sum of *before* channels, of itself, and of *after* channels."""
     builder, (*lead, channels) = term.builder, term.value.type.shape
     zeros = (0,) * len(lead)
     padded = builder.emit(Pad(term.value, (*zeros, before, *zeros, after)))

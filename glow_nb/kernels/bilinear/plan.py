@@ -234,9 +234,7 @@ def plan_bilinear(nest: BilinearNest, target: Target, block_tiles: int = 0) -> B
 
 
 def _most_rows(nest: BilinearNest, columns: Columns, target: Target) -> int:
-    """Return the most rows of a register tile: of this number of tiles, a block takes no more than
-    L2.
-    """
+    """Return the most rows of a register tile: a block of as many tiles fits into L2."""
     kinds = nest.kinds_with(nest.dot(target))
     fitting = level_2_bytes(target) // block_bytes(nest, kinds, 1)
     return max(1, min(fitting, most_rows(columns.vectors, target, kinds.dot)))

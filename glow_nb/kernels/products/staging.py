@@ -141,9 +141,7 @@ def _write_copy(
     source: str,
     pixels: str,
 ) -> None:
-    """Copy this number of neighbouring pixels, which may have gaps between them in the input
-    only.
-    """
+    """Copy *pixels* neighbouring pixels, which may have gaps between them in the input only."""
     channels, pixel = nest.shape.channels, nest.left.pixel
     if pixel == channels == nest.staged_pixel and _planes(nest) == 1:
         out.line(f"copy(rows, {to}, {input}, {source}, {times(pixels, channels)})")

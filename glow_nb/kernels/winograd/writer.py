@@ -234,9 +234,7 @@ class WinogradWriter(BilinearWriter):
         if isinstance(size, Size):
             return [*range(tile, -1, -1)]
         tiles = tiles_of_phase(size, tile, dilation)
-        whole, longer = divmod(
-            size, dilation
-        )  # outputs of a phase; this number of phases have one more
+        whole, longer = divmod(size, dilation)  # outputs of a phase; the first phases have one more
         phases = {whole, whole + bool(longer)}
         found = {
             min(tile, max(0, phase - number * tile)) for phase in phases for number in range(tiles)

@@ -161,7 +161,7 @@ class Fleet:
         return Fleet(self.units.merged(groups), tuple(kinds))
 
     def least_transfer_seconds(self, size_bytes: int) -> float:
-        """Return how long this number of bytes take on the fastest link."""
+        """Return the time of *size_bytes* on the fastest link."""
         devices = [kind.device for kind in self.kinds]
         links = [link for device in devices for link in (device.link, *device.links.values())]
         return min(link.seconds(size_bytes) for link in links)

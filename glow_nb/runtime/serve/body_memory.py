@@ -32,7 +32,7 @@ class BodyMemory:
                 self.used_bytes -= share.size_bytes
 
     def take(self, size_bytes: int) -> None:
-        """Take *size_bytes*; raise Refusal if this number of are not left."""
+        """Take *size_bytes*; raise Refusal if fewer are left."""
         with self._lock:
             if self.used_bytes + size_bytes > self._limit_bytes:
                 raise Refusal(
@@ -55,6 +55,6 @@ class Share:
         self._memory, self.size_bytes = memory, 0
 
     def take(self, size_bytes: int) -> None:
-        """Have *size_bytes* more; raise Refusal if this number of are not left."""
+        """Have *size_bytes* more; raise Refusal if fewer are left."""
         self._memory.take(size_bytes)
         self.size_bytes += size_bytes

@@ -140,6 +140,7 @@ def test_an_option_is_given_in_one_place() -> None:
     [
         *(("winograd", "guarded"), ("constant_growth", 1), ("tune", True), ("debug", True)),
         *(("plan", {"conv1": "direct"}), ("plan", len), ("cost_model", len)),
+        *(("plan", np.zeros(2)), ("cost_model", np.zeros(2))),
     ],
 )
 def test_a_backend_refuses_the_options_of_others(option: str, value: object) -> None:

@@ -191,3 +191,12 @@ def test_an_activation_without_end_is_refused() -> None:
     program = Program("main", (), (X,), (Y,), (Alloc(A), ReluInst(A, X)))
     with pytest.raises(VerifyError, match=r"never deallocated: \[%a\]"):
         allocate(program)
+
+
+def test_an_allocator_may_place_an_empty_activation_anywhere() -> None:
+    many = Activation("many", TensorType(ElementKind.FLOAT32, (32,)))
+    none = Activation("none", TensorType(ElementKind.FLOAT32, (0,)))
+    program = Program("main", (), (), (), (Alloc(many), Alloc(none), Dealloc(none), Dealloc(many)))
+    arena = allocate(program, allocator=lambda ranges: [64, 0]).arena
+    assert arena is not None
+    assert (arena.offsets[none], arena.size_bytes) == (64, 128)
