@@ -23,7 +23,8 @@ def check_attributes(item: Any) -> None:
         value = getattr(item, spec.name)
         fitted = _fit(value, spec.annotation)
         if fitted is _MISFIT:
-            wanted = getattr(spec.annotation, "__name__", str(spec.annotation))
+            is_class = isinstance(spec.annotation, type)
+            wanted = spec.annotation.__name__ if is_class else str(spec.annotation)
             raise GlowError(
                 f"{type(item).__name__}: attribute '{spec.name}' must be {wanted}, got {value!r}"
             )
@@ -47,7 +48,10 @@ def _fit(value: Any, annotation: Any) -> Any:
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         value = value.item()
     if annotation is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:  # a whole number that no float can be
+            return _MISFIT
     if isinstance(value, bool) and annotation is not bool:
         return _MISFIT
     if annotation is int and isinstance(value, Size):

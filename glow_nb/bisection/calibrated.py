@@ -71,9 +71,11 @@ def _scale_and_offset(node: ops.Quantize | ops.QuantizeLinear) -> tuple[float, f
     if isinstance(node, ops.Quantize):
         return node.scale, node.offset
     scale, offset = node.scale, node.offset
-    if not isinstance(scale, Constant) or not isinstance(offset, Constant) or scale.type.size != 1:
+    if not isinstance(scale, Constant) or not isinstance(offset, Constant):
         return None
-    return float(scale.array.item()), float(offset.array.reshape(-1)[0])
+    if scale.type.size != 1 or offset.type.size != 1:
+        return None
+    return float(scale.array.item()), float(offset.array.item())
 
 
 def _moved(value: Value) -> Value:

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from glow_nb.base.arguments import number
 from glow_nb.base.errors import GradientError
 from glow_nb.base.feeds import Feeds, name_feeds
 from glow_nb.base.types import Array, ElementKind
-from glow_nb.hlir.differentiate import differentiate
+from glow_nb.hlir.differentiate import as_names, differentiate
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.given_function import given_function
 from glow_nb.hlir.graph import Function
@@ -41,13 +42,16 @@ def check_gradients(
             output or of 1, whichever is largest.
 
     Raises:
-        GradientError: A gradient differs: names the input, the element and both numbers. An input
-            is not of float64. Or as of :func:`~glow_nb.differentiate`.
+        GradientError: A gradient differs, or it or the difference is not finite: names the input,
+            the element and both numbers. An input is not of float64. Or as of
+            :func:`~glow_nb.differentiate`.
         FeedError: An input is missing or unknown, or it is of another kind or shape.
+        OptionError: *tolerance* is no number of at least 0.
     """
     types = {value.name: value.type for value in given_function(function, GradientError).inputs}
     floats = [name for name, type in types.items() if type.kind is ElementKind.FLOAT64]
-    names = floats if wrt is None else list(dict.fromkeys(wrt))
+    names = floats if wrt is None else as_names(wrt)
+    part = number("tolerance", tolerance, 0.0)
     for name in names:
         if name not in floats:
             raise GradientError(
@@ -61,7 +65,7 @@ def check_gradients(
     for name, gradient in zip(names, gradients, strict=True):
         measured = _differences(function, named, name, loss)
         scale = max(1.0, abs(results[loss].item()), np.abs(measured).max(initial=0))
-        _compare(name, gradient, measured, tolerance * scale)
+        _compare(name, gradient, measured, part * scale)
 
 
 def _differences(function: Function, feeds: Mapping[str, Array], name: str, output: str) -> Array:
@@ -80,9 +84,14 @@ def _differences(function: Function, feeds: Mapping[str, Array], name: str, outp
 
 
 def _compare(name: str, gradient: Array, measured: Array, most: float) -> None:
-    """Raise GradientError if an element of *gradient* is too far from what was *measured*."""
-    errors = np.nan_to_num(np.abs(gradient - measured), nan=np.inf)
-    if errors.max(initial=0) > most:
+    """Raise GradientError if an element of *gradient* is too far from what was *measured*.
+
+    What is not finite is too far from anything, also if *most* is infinite, as that of a result is.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        errors = np.nan_to_num(np.abs(gradient - measured), nan=np.inf)
+    largest = errors.max(initial=0)
+    if largest > most or largest == np.inf:
         place = np.unravel_index(np.argmax(errors), errors.shape)
         raise GradientError(
             f"the gradient for {name!r} at {list(map(int, place))} is {gradient[place]:.6g}, and "

@@ -50,7 +50,7 @@ def differentiate(function: Function, wrt: Iterable[str], output: str | None = N
             no gradient (all are listed).
     """
     given_function(function, GradientError)
-    names = _as_names(wrt)
+    names = as_names(wrt)
     target = _saved_value(function, output)
     values = [_storage(function, name) for name in names]
     builder = Backward.continuing(function)
@@ -83,8 +83,8 @@ def _gradient_of(value: Value, sums: Sums, builder: Backward) -> Value:
     return found or builder.filled(value.type, 0.0, f"{PREFIX}{value.name}_zero")
 
 
-def _as_names(wrt: Iterable[str]) -> list[str]:
-    """Return the names of *wrt*, each once."""
+def as_names(wrt: Iterable[str]) -> list[str]:
+    """Return the names of *wrt*, each once; raise GradientError if it is no list of names."""
     if isinstance(wrt, str) or not isinstance(wrt, Iterable):
         shown = wrt if isinstance(wrt, str) else "w"
         raise GradientError(f"wrt is {wrt!r:.80}; give a list of names: [{shown!r:.80}]")

@@ -39,7 +39,7 @@ def import_file(file: Path) -> None:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        del sys.modules[name]
+        sys.modules.pop(name, None)
         sys.path[:] = folders
         raise OptionError(f"{file}: {_described(error, place)}") from error
 

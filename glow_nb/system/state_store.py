@@ -205,7 +205,7 @@ class StateStore(MutableMapping[str, Array]):
 
     @override
     def get(self, name: str, /, default: Any = None) -> Any:
-        return self[name] if name in self else default  # noqa: SIM401 - it is defined here
+        return self[name] if name in self._arrays else default
 
     @override
     def __iter__(self) -> Iterator[str]:

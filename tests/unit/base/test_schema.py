@@ -88,9 +88,11 @@ def test_attributes_are_fitted_or_refused(builder: Builder) -> None:
     assert attributes_of(node) == {"permutation": (1, 0)}
     assert type(node.permutation[1]) is int
     assert Clip(x, minimum=0, maximum=6).maximum == 6.0
+    with pytest.raises(GlowError, match="'minimum' must be float, got 10{39}"):
+        Clip(x, minimum=10**400, maximum=1.0)
     with pytest.raises(GlowError, match="'minimum' must be float, got 'low'"):
         Clip(x, minimum="low", maximum=1.0)  # type: ignore[arg-type]
-    with pytest.raises(GlowError, match="'permutation' must be"):
+    with pytest.raises(GlowError, match=r"'permutation' must be tuple\[int, \.\.\.\], got"):
         Transpose(x, permutation=(True, False))
     wanted = "gelu %.*: 'approximate' must be 'none' or 'tanh', got 'about'"
     with pytest.raises(VerifyError, match=wanted):

@@ -163,6 +163,17 @@ def test_inputs_outside_of_the_calibrated_range_are_told(tmp_path: Path) -> None
     assert re.match(r"\d+ % of the numbers of input x are outside of -[\d.]+..[\d.]+", told)
 
 
+def test_a_range_of_each_channel_is_none_of_the_input() -> None:
+    b = glow_nb.Builder("net")
+    x, scale = b.input("x", "float32<2 x 2>"), np.full((1, 1), 0.1, np.float32)
+    offset = b.constant("offset", np.array([[0, 255]], np.uint8))
+    node = ops.QuantizeLinear(x, b.constant("scale", scale), offset, ElementKind.UINT8)
+    stored = b.emit(node)
+    b.save(b.emit(ops.DequantizeLinear(stored, b.constant("by", scale), offset), name="read"), "y")
+    function, sample = b.function(), np.array([[9, -9], [8, -8]], np.float32)
+    assert not bisection.bisect_noise(function, function, sample).outside
+
+
 @pytest.mark.parametrize(("offset", "is_told"), [(0, True), (128, False)])
 def test_random_inputs_that_are_not_calibrated_for_are_told_by_the_command(
     tmp_path: Path, offset: int, is_told: bool

@@ -100,6 +100,7 @@ def test_a_file_is_in_no_package(tmp_path: Path) -> None:
         ("x = 1\nx = = 2\n", "line 2: SyntaxError: invalid syntax"),
         ("x = 1\nx = y\n", "line 2: NameError: name 'y' is not defined (x = y)"),
         ("\nexit(3)", "line 2: SystemExit: 3 (exit(3))"),
+        ("import sys\ndel sys.modules[__name__]\nexit(3)", "line 3: SystemExit: 3 (exit(3))"),
         ("\nimport sys; sys.exit()", "line 2: SystemExit (import sys; sys.exit())"),
         (
             "class E(Exception):\n    def __str__(self): return 1\nraise E",

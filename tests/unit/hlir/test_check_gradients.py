@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typing_extensions import override
 
-from glow_nb.base.errors import FeedError, GradientError
+from glow_nb.base.errors import FeedError, GradientError, OptionError
 from glow_nb.hlir import ops
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.builder import Builder
@@ -69,6 +69,8 @@ def test_a_wrong_gradient_is_named(wrong: type[UnaryElementwise]) -> None:
 def test_a_gradient_that_is_not_finite_is_wrong() -> None:
     with pytest.raises(GradientError, match=r"the gradient for 'x' at \[0, 0\] is (inf|nan)"):
         check_gradients(loss_of(ops.Sqrt), FEEDS | {"x": np.zeros((2, 3))})
+    with pytest.raises(GradientError, match=r"'x' at \[0, 0\] is inf, and by finite .* nan"):
+        check_gradients(loss_of(ops.Exp), {"x": X + 800, "w": np.ones((1, 3))})
 
 
 def test_inputs_that_have_too_few_digits() -> None:
@@ -77,6 +79,17 @@ def test_inputs_that_have_too_few_digits() -> None:
         check_gradients(loss_of(ops.Tanh, "float32"), narrow, ["x"])
     with pytest.raises(GradientError, match="wrt is empty"):
         check_gradients(loss_of(ops.Tanh, "float32"), narrow)
+
+
+def test_bad_arguments() -> None:
+    wrong: Any = "x"
+    with pytest.raises(GradientError, match="wrt is 'x'; give a list of names"):
+        check_gradients(loss_of(ops.Tanh), FEEDS, wrong)
+    wrong = [["x"]]
+    with pytest.raises(GradientError, match="wrt holds .*; give names of inputs"):
+        check_gradients(loss_of(ops.Tanh), FEEDS, wrong)
+    with pytest.raises(OptionError, match="tolerance=nan: give a number of 0 or more"):
+        check_gradients(loss_of(ops.Tanh), FEEDS, tolerance=float("nan"))
 
 
 def test_bad_feeds() -> None:
