@@ -43,12 +43,13 @@ class PrecisionReport:
         precision: The precision that the user asked for.
         layers: The products, and what adds up or normalizes, in the order of the graph; none if
             nothing was asked for.
-        int8_instructions: The number of instructions with int8 weights: the model is quantized.
+        integer_instructions: The number of instructions with integer weights, which a quantized
+            model has.
     """
 
     precision: Precision = FULL
     layers: tuple[LayerPrecision, ...] = ()
-    int8_instructions: int = 0
+    integer_instructions: int = 0
 
     def to_plain(self) -> list[Any]:
         """Return it as plain data, without what the program says."""
@@ -81,12 +82,11 @@ class PrecisionReport:
 
     @property
     def title(self) -> str:
-        """The precision that was asked for, and the number of instructions with int8 weights."""
-        if not self.int8_instructions:
+        """The precision that was asked for, and the number of instructions with integer weights."""
+        if not self.integer_instructions:
             return self.precision
-        return (
-            f"{self.precision}; {count_of(self.int8_instructions, 'instruction')} with int8 weights"
-        )
+        instructions = count_of(self.integer_instructions, "instruction")
+        return f"{self.precision}; {instructions} with integer weights"
 
     @property
     def table(self) -> Table:

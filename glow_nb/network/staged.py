@@ -182,8 +182,8 @@ class StagedNetwork(CompiledNetwork):
     def precision(self) -> PrecisionReport:
         found = [stage.precision for stage in self.stages]
         layers = tuple(layer for report in found for layer in report.layers)
-        count = sum(report.int8_instructions for report in found)
-        return dataclasses.replace(found[0], layers=layers, int8_instructions=count)
+        count = sum(report.integer_instructions for report in found)
+        return dataclasses.replace(found[0], layers=layers, integer_instructions=count)
 
     def _refuse(self, what: str) -> NoReturn:
         place = "variants[0].stages" if self.sizes else "stages"  # of what a user has

@@ -257,11 +257,11 @@ class CompiledViews(NetworkViews):
     @override
     def precision(self) -> PrecisionReport:
         from glow_nb.base.precision import PrecisionReport
-        from glow_nb.network.int8_weights import instructions_with_int8_weights
+        from glow_nb.network.integer_weights import instructions_with_integer_weights
 
         found = self._levels.precision
         known = PrecisionReport() if found is None else found
-        return replace(known, int8_instructions=instructions_with_int8_weights(self.program))
+        return replace(known, integer_instructions=instructions_with_integer_weights(self.program))
 
     @property
     @override

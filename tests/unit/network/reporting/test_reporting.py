@@ -42,6 +42,14 @@ func @main(%x : float32<3 x 2>) -> (%y : float32<3 x 2>) {
   %y_save = save(%product, %y)
 }
 """
+LOOKUP = """\
+func @main(%x : uint8<2, scale = 0.5, offset = 3>) -> (%y : uint8<2, scale = 0.1, offset = 0>) {
+  %floats = dequantize(%x) : float32<2>
+  %smooth = sigmoid(%floats) : float32<2>
+  %q = quantize(%smooth) {kind = uint8, scale = 0.1, offset = 0} : uint8<2, scale = 0.1, offset = 0>
+  %y_save = save(%q, %y)
+}
+"""
 WIDE = GRAPH.replace("dense [1.0, 0.0, 0.0, 2.0]", "splat 0.5").replace("x 2>", "x 64>")
 WIDE = WIDE.replace("<2 x 64>", "<64 x 64>")
 OPEN = """\
@@ -191,14 +199,20 @@ def test_fewer_bits_show_which_layers_have_them_and_how_far_they_are(tmp_path: P
     assert states == {True, False}
 
 
-def test_instructions_with_int8_weights_are_counted_without_those_of_zero_points(
+def test_instructions_with_integer_weights_are_counted_without_those_of_zero_points(
     tmp_path: Path,
 ) -> None:
     net = compiled(INT8, without=["fold_constants"])
     assert dict(only(written(net, tmp_path)).facts)["precision"] == (
-        "float32; 1 instruction with int8 weights"
+        "float32; 1 instruction with integer weights"
     )
-    assert repr(net.precision) == "<precision float32; 1 instruction with int8 weights>"
+    assert repr(net.precision) == "<precision float32; 1 instruction with integer weights>"
+
+
+def test_lookup_tables_are_no_integer_weights() -> None:
+    net = compiled(LOOKUP)
+    assert any(each.opcode == "int_lookup_table" for each in net.program.work)
+    assert net.precision.title == "float32"
 
 
 def test_drift_is_shown(tmp_path: Path) -> None:
