@@ -77,12 +77,12 @@ def _draw_nothing_of_the_sources() -> None:
 
     Each worker would read all of these before its first test, for four seconds, and the examples of
     the default run would be others after a change of any module. The slow run has these numbers.
-    Releases of hypothesis that draw nothing of the sources are left as they are.
+    Releases of hypothesis that draw nothing of the sources, or in another way, stay as they are.
     """
-    providers = sys.modules.get("hypothesis.internal.conjecture.providers")
-    if hasattr(providers, "_get_local_constants"):
-        nothing = vars(providers)["_local_constants"]
-        vars(providers)["_get_local_constants"] = lambda: nothing
+    providers = vars(sys.modules.get("hypothesis.internal.conjecture.providers", sys))
+    if {"_get_local_constants", "_local_constants"} <= providers.keys():
+        nothing = providers["_local_constants"]
+        providers["_get_local_constants"] = lambda: nothing
 
 
 def _leave_to_the_system(fd: object) -> None:

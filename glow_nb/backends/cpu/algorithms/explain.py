@@ -181,5 +181,5 @@ def _weighed(selection: Selection, node: Product, options: CpuOptions) -> LayerP
         )
         for each in shown
     )
-    name, *others = reversed(names_of(node, selection.function))
-    return LayerPlans(name, node.opcode, weighed, tuple(dict.fromkeys((name, *others))))
+    names = tuple(dict.fromkeys(reversed(names_of(node, selection.function))))
+    return LayerPlans(names[0], node.opcode, weighed, names)
