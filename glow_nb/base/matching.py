@@ -9,6 +9,7 @@ orders, and there are at most :data:`MOST_ORDERS`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter, itemgetter
@@ -44,7 +45,7 @@ MOST_ORDERS = 64
 """Orders of operands in which one pattern is looked for: six operators that commute."""
 
 
-class PatternCompiler:
+class PatternCompiler(ABC):
     """Makes a chain of the pattern *root*; a level of the IR overrides how it is walked through.
 
     Attributes:
@@ -98,9 +99,9 @@ class PatternCompiler:
         """Return the classes of what may be an operand, none if that may be anything."""
         return self.classes_of(unmarked(part)) if isinstance(part, Pattern) else ()
 
+    @abstractmethod
     def classes_of(self, pattern: Pattern) -> tuple[type, ...]:
         """Return the classes of values that *pattern* may match; none if that is not known."""
-        raise NotImplementedError
 
     def of_classes(self, at: int, item: Item) -> Maker:
         """Return the step that checks that there is one of the classes of *item*."""
@@ -110,20 +111,20 @@ class PatternCompiler:
         classes = item.classes
         return lambda then: lambda r: then(r) if isinstance(r[at], classes) else None
 
+    @abstractmethod
     def fetch(self, value: int, into: int, reader: int, index: int | None) -> Maker | None:
         """Return the step that finds what makes a *value*, its result *index* if it has several.
 
         None if the value is what makes it. *reader* is the register of what reads it.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def used_here(self, value: int, reader: int, readings: int) -> Maker:
         """Return the step that checks that a *value* is read as often as the pattern reads it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def is_number(self, value: Any, number: float) -> bool:
         """Return whether *value* is a constant all of whose elements are *number*."""
-        raise NotImplementedError
 
     def _new(self) -> int:
         self.size += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
@@ -303,37 +304,37 @@ class Context(Constants):
             raise self.wrong(f"{what} must be one number, it is {list(numbers)}")
         return numbers[0]
 
+    @abstractmethod
     def subgraph(self, graph: onnx.GraphProto, operands: Sequence[Value] = ()) -> tuple[Value, ...]:
         """Import a graph inside a node, its inputs being *operands*; return its outputs."""
-        raise NotImplementedError(f"{type(self).__name__} has no graphs")
 
+    @abstractmethod
     def check_steps(self, graph: onnx.GraphProto, steps: int) -> None:
         """Raise ModelError if *steps* of a loop, each a graph, make too many nodes."""
-        raise NotImplementedError(f"{type(self).__name__} has no graphs")
 
+    @abstractmethod
     def check_branches(self, *graphs: onnx.GraphProto) -> None:
         """Raise ModelError if *graphs*, the branches of an If, make too many nodes together."""
-        raise NotImplementedError(f"{type(self).__name__} has no graphs")
 
+    @abstractmethod
     def branch(self, graph: onnx.GraphProto, condition: Value, taken_if: bool) -> tuple[Value, ...]:
         """Import a graph that *condition*, which a run decides, may leave out; return its outputs.
 
         Raises:
             UnboundInput: The graph cannot be imported, which may not matter if it is left out.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no graphs")
 
+    @abstractmethod
     def named(self, name: str) -> Value:
         """Return the tensor that an attribute of the node calls *name*."""
-        raise NotImplementedError(f"{type(self).__name__} has no names")
 
+    @abstractmethod
     def numbers(self, tensor: onnx.TensorProto) -> Numbers:
         """Return the numbers of a tensor attribute."""
-        raise NotImplementedError(f"{type(self).__name__} has no files")
 
+    @abstractmethod
     def dense(self, tensor: onnx.SparseTensorProto) -> Array:
         """Return the numbers of a sparse tensor attribute, zeros among them."""
-        raise NotImplementedError(f"{type(self).__name__} has no files")
 
     @override
     def kind(self, code: int) -> ElementKind:
