@@ -101,6 +101,7 @@ def onnx_operator(domain: str, name: str, *, since: int = 1) -> Callable[[type[N
         from glow_nb.formats.onnx.exporter.registry import EXPORTS, exports
         from glow_nb.formats.onnx.exporter.writer import Operator
         from glow_nb.formats.onnx.importer.by_fields import rule_by_fields
+        from glow_nb.formats.onnx.importer.model import normal_domain
         from glow_nb.formats.onnx.importer.registry import RULES
         from glow_nb.formats.onnx.schema.schemas import onnx_domains
 
@@ -109,7 +110,7 @@ def onnx_operator(domain: str, name: str, *, since: int = 1) -> Callable[[type[N
                 f"onnx_operator {name!r}: {node_class!r:.80} is no operator; write it before "
                 "@define_node of a class"
             )
-        if domain in (*onnx_domains(), "ai.onnx"):
+        if normal_domain(domain) in onnx_domains():
             raise DefinitionError(
                 f"onnx_operator {name!r}: ONNX defines domain {domain!r}; choose a domain of your "
                 f"own{_or_a_rule(domain, name)}"
@@ -148,29 +149,36 @@ def _check(domain: object, names: tuple[object, ...], since: object) -> None:
 
 def _or_a_rule(domain: str, name: str) -> str:
     """Return the advice to write an import rule, where :func:`imports` takes one; or nothing."""
-    from glow_nb.formats.onnx.importer.registry import OWN, RULES
+    from glow_nb.formats.onnx.importer.model import normal_domain
     from glow_nb.formats.onnx.schema.schemas import is_defined
 
-    known = "" if domain == "ai.onnx" else domain
-    is_ours = (known, name) in RULES and (known, name) not in OWN
-    if is_ours or not is_defined(known, name):
+    known = normal_domain(domain)
+    if _is_ours(known, name) or not is_defined(known, name):
         return ""
     return ", or write a rule with glow_nb.extend.imports"
 
 
+def _is_ours(domain: str, name: str) -> bool:
+    """Return whether glow_nb has the rule for an operator."""
+    from glow_nb.formats.onnx.importer.registry import OWN, RULES
+
+    return (domain, name) in RULES and (domain, name) not in OWN
+
+
 def _register(domain: str, names: tuple[str, ...], since: int, rule: Rule) -> None:
     """Register *rule*, once those of glow_nb are there."""
-    from glow_nb.formats.onnx.importer.registry import OWN, RULES, onnx_op
+    from glow_nb.formats.onnx.importer.model import normal_domain
+    from glow_nb.formats.onnx.importer.registry import OWN, onnx_op
     from glow_nb.formats.onnx.schema.schemas import is_defined
 
-    known = "" if domain == "ai.onnx" else domain
+    known = normal_domain(domain)
     for name in names:
         if not is_defined(known, name):
             raise DefinitionError(
                 f"import rule of {name!r}: ONNX defines domain {domain!r}, and has no {name} in "
                 "it; choose a domain of your own"
             )
-        if (known, name) in RULES and (known, name) not in OWN:
+        if _is_ours(known, name):
             raise DefinitionError(
                 f"import rule of {name!r}: glow_nb has a rule for this operator of domain "
                 f"{domain!r}; choose another name or domain"

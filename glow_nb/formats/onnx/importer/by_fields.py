@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 Reader = Callable[["ImportContext", OnnxNode, str], Any]
 """Reads an attribute by its name; raises ModelError if it is absent or of another kind."""
 
-_READERS: Mapping[object, Reader] = {
+READERS: Mapping[object, Reader] = {
     int: lambda _, node, name: node.integer(name),
     bool: lambda _, node, name: node.flag(name),
     float: lambda _, node, name: node.number(name),
     str: lambda _, node, name: node.text(name),
     ElementKind: lambda ctx, node, name: ctx.kind(node.integer(name)),
 }
+"""By the type of the field."""
+
 _LIST_READERS: Mapping[object, Reader] = {
     int: lambda _, node, name: node.integers(name),
     bool: lambda _, node, name: tuple(number != 0 for number in node.integers(name)),
@@ -67,7 +69,7 @@ def rule_by_fields(node_class: type[Node]) -> Callable[[ImportContext, OnnxNode]
 def _reader(node_class: type[Node], spec: FieldSpec) -> Reader:
     """Return what reads the attribute of a field."""
     kinds = {kind for kind in get_args(spec.annotation) if kind is not ...}
-    reader = _READERS.get(spec.annotation)
+    reader = READERS.get(spec.annotation)
     if len(kinds) == 1:
         reader = _LIST_READERS.get(kinds.pop())
     if reader is None:
