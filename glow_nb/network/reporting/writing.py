@@ -12,6 +12,7 @@ from glow_nb.base.arguments import as_path, described, whole_number
 from glow_nb.base.distance import decibels, distance, relative_error
 from glow_nb.base.errors import GlowError, OptionError
 from glow_nb.base.feeds import Feeds
+from glow_nb.base.precision import PrecisionReport
 from glow_nb.base.quantities import byte_count
 from glow_nb.base.table import Table as PrintedTable
 from glow_nb.base.text import format_name
@@ -128,12 +129,18 @@ def _facts(network: ReportedNetwork, programs: Sequence[ShownProgram]) -> Facts:
         **{f"input {format_name(name)}": str(type) for name, type in whole.inputs.items()},
         **{f"output {format_name(name)}": str(type) for name, type in whole.outputs.items()},
         "threads": str(network.threads),
-        "precision": first.precision.title,
+        "precision": _precision([one.network.precision for one in programs]),
         "programs": str(len(programs)),
         "calls of kernels": str(sum(len(one.network.kernels) for one in programs)),
         "constants": byte_count(sum(one.network.memory.constant_bytes for one in programs)),
         "glow_nb": __version__,
     }
+
+
+def _precision(programs: Sequence[PrecisionReport]) -> str:
+    """Return the precision of the first of *programs*, with the integer weights of all."""
+    count = sum(one.integer_instructions for one in programs)
+    return replace(programs[0], integer_instructions=count).title
 
 
 def _drift(drift: object) -> tuple[Table, ...]:

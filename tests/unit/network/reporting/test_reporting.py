@@ -209,6 +209,15 @@ def test_instructions_with_integer_weights_are_counted_without_those_of_zero_poi
     assert repr(net.precision) == "<precision float32; 1 instruction with integer weights>"
 
 
+def test_integer_weights_of_all_programs_are_counted(tmp_path: Path) -> None:
+    other = INT8.replace("@main", "@other")
+    module = Module((glow_nb.load(INT8), glow_nb.load(other)))
+    net = compiled(module, without=["fold_constants"])
+    assert dict(only(written(net, tmp_path)).facts)["precision"] == (
+        "float32; 2 instructions with integer weights"
+    )
+
+
 def test_lookup_tables_are_no_integer_weights() -> None:
     net = compiled(LOOKUP)
     assert any(each.opcode == "int_lookup_table" for each in net.program.work)
