@@ -216,7 +216,9 @@ def _with_options(context: click.Context, options: str) -> dict[str, Any]:
         raise OptionError(str(error)) from error
     names = [parameter.name for parameter in compiled.__dict__["__click_params__"]]
     arguments = [*context.meta[ARGUMENTS], *more]
-    with context.command.make_context(context.info_name, arguments, parent=context.parent) as made:
+    with context.command.make_context(
+        context.info_name, arguments, parent=context.parent, help_option_names=[]
+    ) as made:
         for name in made.params.keys() - set(names):
             if made.params[name] != context.params[name]:
                 raise OptionError(

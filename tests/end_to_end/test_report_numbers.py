@@ -75,9 +75,9 @@ def part(program: tuple[Item, ...], times: tuple[Time, ...], run: Measurement) -
 
 
 def run(plain: float, median: float) -> Measurement:
-    return Measurement(
-        9, plain * US, median * US, plain * US, "random numbers", ROOF, median * US, True
-    )
+    """Return times whose runs with time stamps are 2 us shorter, as the call is not in them."""
+    stamped = ((plain - 2) * US, (median - 2) * US)
+    return Measurement(9, *stamped, plain * US, "random numbers", ROOF, median * US, True)
 
 
 SLOW = Time(20 * US, 21 * US, 5 * US, "memory", "", "DRAM")
@@ -137,7 +137,7 @@ def test_the_overview_says_what_each_time_is_and_shows_the_machine(
     page = Page(browser, pages / "one.html")
     said = page.text("main > .faint")
     assert "with the call from Python: shortest run 40.0 µs, median 45.0 µs." in said
-    assert "without the call: shortest run 40.0 µs, median 45.0 µs." in said
+    assert "without the call: shortest run 38.0 µs, median 43.0 µs." in said
     assert "Kernels alone: 30.0 µs" in said
     assert "The limits of all kernels add up to 15.0 µs." in said
     assert "50 %" in page.text(".tiles")

@@ -124,6 +124,8 @@ def test_options_that_do_not_exist_are_named(tmp_path: Path) -> None:
     model = write_dense(tmp_path)
     more = ("--against-options", "--speed 3", "--output", tmp_path / "report.html")
     assert "--against-options '--speed 3': No such" in fails("report", model, *QUICK, *more, code=2)
+    help = ("--against-options", "--help", "--output", tmp_path / "report.html")
+    assert "--against-options '--help': No such" in fails("report", model, *QUICK, *help, code=2)
     two = ("--against-options", "other.onnx", "--output", tmp_path / "report.html")
     fails("report", model, *QUICK, *two, code=2)
 
