@@ -34,6 +34,14 @@ class Page:
     def text(self, selector: str) -> str:
         return self.one(selector).text
 
+    def texts(self, selector: str) -> list[str]:
+        """Return what the elements of *selector* show, read at once as lists draw rows anew."""
+        found: list[str] = self.browser.execute_script(
+            "return [...document.querySelectorAll(arguments[0])].map((each) => each.innerText)",
+            selector,
+        )
+        return found
+
     def click(self, selector: str, text: str) -> None:
         """Click the first element of *selector* with this *text*.
 
@@ -49,11 +57,11 @@ class Page:
 
     def _click_once(self, selector: str, text: str) -> None:
         found = [each for each in self.all(selector) if text in each.text]
-        assert found, f"{text!r} is in none of {[each.text for each in self.all(selector)]}"
+        assert found, f"{text!r} is in none of {self.texts(selector)}"
         found[0].click()
 
     def names(self, stage: str, marked: str = "") -> list[str]:
-        return [e.text for e in self.all(f'[data-stage="{stage}"] .row{marked} .name')]
+        return self.texts(f'[data-stage="{stage}"] .row{marked} .name')
 
     def press(self, *keys: str) -> None:
         self.browser.switch_to.active_element.send_keys(*keys)

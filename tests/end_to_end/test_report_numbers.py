@@ -151,7 +151,7 @@ def test_the_overview_says_what_each_time_is_and_shows_the_machine(
 
 def test_raised_limits_and_levels_of_the_memory_are_named(browser: Chrome, pages: Path) -> None:
     page = Page(browser, pages / "one.html", "#kernels/0/0/program/0")
-    first, second = (row.text for row in page.all(".stage .row"))
+    first, second = page.texts(".stage .row")
     assert "arithmetic, raised" in first
     assert "memory, DRAM" in second
     costs = cells(page, "What instruction relu costs (2 nodes)")
@@ -206,12 +206,12 @@ def test_a_second_click_turns_the_order_around(browser: Chrome, pages: Path) -> 
     ):
         page.click(".heads button", sign)
         assert page.text(f'.heads [aria-sort="{direction}"]') == sign
-        assert [row.text.split()[0] for row in page.all(".stage .row")] == order
+        assert [row.split()[0] for row in page.texts(".stage .row")] == order
 
 
 def test_a_step_between_levels_says_what_it_makes(browser: Chrome, pages: Path) -> None:
     page = Page(browser, pages / "one.html", "#passes/0/0")
-    assert "makes 2 instructions of the graph" in page.all(".row")[1].text
+    assert "makes 2 instructions of the graph" in page.texts(".row")[1]
 
 
 def test_the_memory_map_names_all_writers_and_its_choice_is_in_the_address(
@@ -273,14 +273,14 @@ def test_differences_of_time_are_those_beyond_noise_and_of_the_same_nodes(
     assert numbers["all kernels, shortest"] == ["50.0 µs", "30.0 µs", "0.60 ×"]
     assert numbers["time in passes"] == ["200 ms", "200 ms", ""]
     assert page.text('.bar [aria-pressed="true"]') == "Program"
-    rows = [row.text.splitlines() for row in page.all(".stage .row")]
+    rows = [row.splitlines() for row in page.texts(".stage .row")]
     assert [row[0] for row in rows] == ["≠", "−"]
     assert [row[1] for row in rows] == ["conv", "relu"]  # conv is paired with conv + relu
     assert all("−20.0 µs" in row for row in rows)
-    page.all(".stage .row")[0].click()
+    page.click(".stage .row", "conv")
     assert browser.current_url.endswith("#comparison/0/0/program/0")
     assert "Instructions of the same nodes: 30.0 µs and 10.0 µs, −20.0 µs" in page.text("#main")
-    page.all(".stage .row")[1].click()
+    page.click(".stage .row", "—")
     assert "Its nodes are computed by relu." in page.text("#main")
     browser.back()
     page.wait(lambda: browser.current_url.endswith("#comparison/0/0/program/0"))

@@ -116,9 +116,8 @@ def test_search_goes_through_all_stages(browser: Chrome, pages: Path) -> None:
     page.press("/")
     page.press("softmax")
     assert page.names("model") == ["last"]
-    assert [e.text for e in page.all('[data-stage="kernels"] .about')] == ["softmax · 1 call: 2"]
-    counts = [e.text for e in page.all(".stage .count")]
-    assert counts[0] == "1 of 4"
+    assert page.texts('[data-stage="kernels"] .about') == ["softmax · 1 call: 2"]
+    assert page.texts(".stage .count")[0] == "1 of 4"
     page.press(key("ENTER"))
     assert page.names("model", ".selected") == ["last"]
     page.one("input[type=search]").clear()
