@@ -7,6 +7,7 @@ import operator
 import os
 import re
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -62,31 +63,47 @@ def truth(name: str, value: object) -> bool:
     raise OptionError(f"{name}={described(value)}: give True or False")
 
 
+def _as_float(value: Any) -> float:
+    """Return a number, of Python or NumPy, as a float; infinity if it is too large, else NaN."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number:
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:  # a whole number that no float can be
+        return math.inf if value > 0 else -math.inf
+
+
 def number(name: str, value: object, least: float) -> float:
     """Return the argument called *name* as a float; infinity will do.
 
     Raises:
         OptionError: It is no number, or less than *least*.
     """
-    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
-        try:
-            found = float(value)
-        except OverflowError:  # a whole number that no float can be
-            found = math.copysign(math.inf, value)
-        if found >= least:
-            return found
+    found = _as_float(value)
+    if found >= least:
+        return found
     raise OptionError(f"{name}={described(value)}: give a number of {least:g} or more")
+
+
+def finite_number(name: str, value: object, least: float = -math.inf) -> float:
+    """Return the argument called *name* as a float.
+
+    Raises:
+        OptionError: It is no finite number, or less than *least*.
+    """
+    found = _as_float(value)
+    if math.isfinite(found) and found >= least:
+        return found
+    wanted = "a finite number" if least == -math.inf else f"a number of at least {least:g}"
+    raise OptionError(f"{name}={described(value)}: give {wanted}")
 
 
 def seconds(name: str, value: object, least: float = 0.0) -> float:
     """Return the argument called *name* as a number of seconds; raise OptionError if it is none."""
-    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
-        try:
-            number = float(value)
-        except OverflowError:  # a whole number that no float can be
-            number = math.inf
-        if math.isfinite(number) and number >= least:
-            return number
+    found = _as_float(value)
+    if math.isfinite(found) and found >= least:
+        return found
     wanted = "a number of seconds" if least == -math.inf else f"{least:g} seconds or more"
     raise OptionError(f"{name}={described(value)}: give {wanted}")
 

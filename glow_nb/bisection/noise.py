@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.base.arguments import Shapes, as_shapes
+from glow_nb.base.arguments import Shapes, as_shapes, finite_number
 from glow_nb.base.distance import decibels
 from glow_nb.base.errors import OptionError
 from glow_nb.base.text import format_name
@@ -103,11 +103,10 @@ def bisect_noise(
         progress: Called with what is evaluated next.
 
     Raises:
-        OptionError: One of the networks is a program, or they have no output in common.
+        OptionError: One of the networks is a program, or their inputs or outputs differ.
         FeedError: An input is missing, unknown, or of another type.
     """
-    if not np.isfinite(least_decibels):
-        raise OptionError(f"least_decibels={least_decibels!r}: give a finite number")
+    least = finite_number("least_decibels", least_decibels)
     floats, integers = _loaded(reference, quantized, shapes=as_shapes(shapes) or {})
     _check_outputs(floats, integers)
     feeds = named_inputs(floats, inputs)
@@ -119,8 +118,8 @@ def bisect_noise(
         known.append(evaluate(function))
     *expected, found = known
     values = tuple(_noises(expected, found, integers))
-    first = next((value for value in values if value.signal_to_noise < least_decibels), None)
-    return NoiseSearch(values, least_decibels, first, inputs_outside(integers, feeds))
+    first = next((value for value in values if value.signal_to_noise < least), None)
+    return NoiseSearch(values, least, first, inputs_outside(integers, feeds))
 
 
 def _loaded(*graphs: Graph, shapes: Shapes) -> Iterator[Function]:

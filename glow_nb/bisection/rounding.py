@@ -45,7 +45,8 @@ class Rounding:
 
     Attributes:
         tolerance: The largest difference, over the largest output.
-        reason: Which numbers have a step of that size, empty if it is that of float32 or was given.
+        reason: The numbers that have a step of that size, or how it was measured; empty if it is
+            that of float32, or was given.
         kind: That of integers to which the graph rounds, whose steps may add up to more.
     """
 

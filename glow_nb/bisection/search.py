@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from glow_nb.backends import Backend, BackendLike, backend_named, option_names
 from glow_nb.backends.backend import StatefulExecutable
-from glow_nb.base.arguments import Shapes
+from glow_nb.base.arguments import Shapes, finite_number
 from glow_nb.base.distance import largest_distance
 from glow_nb.base.errors import OptionError, PassError
 from glow_nb.base.feeds import FeedCheck
@@ -90,8 +90,8 @@ class Bisection:
             that an instruction was made from; empty if it could not be determined.
         nodes: The imported nodes that this value was made from.
         instruction: The instruction whose kernel is wrong, as text, if the code is.
-        reason: Which numbers the tolerance is one step of; empty if they are float32, or it was
-            given.
+        reason: The numbers that the tolerance is one step of, or how it was measured; empty if it
+            is that of float32, or was given.
     """
 
     steps: tuple[StepResult, ...]
@@ -143,8 +143,8 @@ def bisect(
         shapes: As for ``compile``.
         tolerance: Largest difference over the largest output that counts as rounding; by default
             1e-4, or one step of the numbers if these are coarser: 1/64 for 8 bits, 2^-7 for
-            ``precision="bfloat16"``. Where steps of integers add up to more, it is measured how
-            far: what comes of numbers that are nudged before they are rounded, twice.
+            ``precision="bfloat16"``. If steps of integers add up to more, it is measured: twice
+            the effect of a change by 2^-20 of all numbers before they are rounded to integers.
         keep_going: Try the steps after the first bad one, too.
         pipeline: Graph passes.
         program_pipeline: Instruction passes; the backend's own by default.
@@ -157,8 +157,7 @@ def bisect(
         FeedError: An input is missing, unknown, or of another type.
         PassError: A pass failed, and all states before it are right.
     """
-    if tolerance is not None and not 0 <= tolerance < float("inf"):
-        raise OptionError(f"tolerance={tolerance!r}: give a number of at least 0")
+    given = None if tolerance is None else finite_number("tolerance", tolerance, 0.0)
     known = (*list(inspect.signature(bisect).parameters)[:-1], *option_names())
     refuse_arguments("bisect", options.keys() - known, known)
     cores = as_threads(threads)
@@ -177,9 +176,7 @@ def bisect(
     )
     feeds = named_inputs(loaded, inputs)
     states, failure = _states(loaded, order)
-    rounding = Rounding(tolerance or 0.0)
-    if tolerance is None:
-        rounding = rounding_of(loaded, chosen.precision)
+    rounding = rounding_of(loaded, chosen.precision) if given is None else Rounding(given)
     search = _Search(states, chosen, cores, rounding, progress)
     found = search.run(feeds, keep_going, run_code=failure is None)
     if failure is not None and found.first_bad is None:

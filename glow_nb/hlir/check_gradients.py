@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from glow_nb.base.arguments import number
+from glow_nb.base.arguments import finite_number
 from glow_nb.base.errors import GradientError
 from glow_nb.base.feeds import Feeds, name_feeds
 from glow_nb.base.types import Array, ElementKind
@@ -46,12 +46,12 @@ def check_gradients(
             the element and both numbers. An input is not of float64. Or as of
             :func:`~glow_nb.differentiate`.
         FeedError: An input is missing or unknown, or it is of another kind or shape.
-        OptionError: *tolerance* is no number of at least 0.
+        OptionError: *tolerance* is no finite number of at least 0.
     """
     types = {value.name: value.type for value in given_function(function, GradientError).inputs}
     floats = [name for name, type in types.items() if type.kind is ElementKind.FLOAT64]
     names = floats if wrt is None else as_names(wrt)
-    part = number("tolerance", tolerance, 0.0)
+    part = finite_number("tolerance", tolerance, 0.0)
     for name in names:
         if name not in floats:
             raise GradientError(

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
-from numbers import Real
-from typing import Any
 
 from typing_extensions import override
 
 from glow_nb.backends import BackendLike
-from glow_nb.base.arguments import described, truth
-from glow_nb.base.errors import CalibrationError, OptionError
+from glow_nb.base.arguments import described, finite_number, truth
+from glow_nb.base.errors import CalibrationError
 from glow_nb.base.types import ElementKind
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.histogram import Histogram
@@ -147,7 +144,8 @@ def convert(
     backend: BackendLike = "cpu",
 ) -> Conversion:
     """Quantize like :func:`quantize`, and report the operators that stay float, and why."""
-    least_gain, per_channel = _as_gain(least_gain), truth("per_channel", per_channel)
+    least_gain = finite_number("least_gain", least_gain, 0.0)
+    per_channel = truth("per_channel", per_channel)
     kind, chosen_schema = kind_named("activations", activations), schema_named(schema)
     weight_kind = kind_named("weights", weights, WEIGHT_KINDS)
     chosen_method = method_named(method)
@@ -168,14 +166,6 @@ def convert(
         kept |= losing
     on_integers = Counter(node.opcode for node in placement.reads)
     return Conversion(made, dict(on_integers), tuple(placement.kept), layers)
-
-
-def _as_gain(given: Any) -> float:
-    """Return a number of at least 0 as a float; a NumPy number will do."""
-    is_number = isinstance(given, Real) and not isinstance(given, bool)
-    if not (is_number and 0 <= given <= sys.float_info.max):
-        raise OptionError(f"least_gain={described(given)}: give a number of at least 0")
-    return float(given)
 
 
 def _losing(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isfinite
+import sys
 
 import numpy as np
 
@@ -32,7 +32,7 @@ def checked_number(
     if (
         isinstance(number, int | float)
         and not isinstance(number, bool)
-        and isfinite(number)
+        and abs(number) <= sys.float_info.max
         and (number > 0 or (number == 0 and not positive))
         and (most is None or number <= most)
         and (below is None or number < below)

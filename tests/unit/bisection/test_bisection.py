@@ -244,8 +244,9 @@ def test_a_pass_that_fails_is_reported_unless_an_earlier_one_is_wrong() -> None:
 
 
 def test_wrong_arguments() -> None:
-    for tolerance in (-1.0, float("nan"), float("inf")):
-        with pytest.raises(OptionError, match="tolerance"):
+    wrong: tuple[Any, ...] = (-1.0, float("nan"), float("inf"), 10**400, "1e-4", True)
+    for tolerance in wrong:
+        with pytest.raises(OptionError, match="tolerance=.*: give a number of at least 0"):
             bisection.bisect(graph(), X, tolerance=tolerance)
     with pytest.raises(FeedError):
         bisection.bisect(graph(), X[:2])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -95,6 +96,9 @@ def test_other_networks_and_bounds_are_refused() -> None:
         bisection.bisect_noise(chain(), residual(), SAMPLE)
     with pytest.raises(OptionError, match="least_decibels=nan: give a finite number"):
         bisection.bisect_noise(chain(), chain(), SAMPLE, least_decibels=float("nan"))
+    wrong: Any = "20"
+    with pytest.raises(OptionError, match="least_decibels='20': give a finite number"):
+        bisection.bisect_noise(chain(), chain(), SAMPLE, least_decibels=wrong)
     program = glow_nb.compile(chain(), backend="interpreter").program
     with pytest.raises(OptionError, match="is a program; give the graph"):
         bisection.bisect_noise(chain(), program, SAMPLE)

@@ -88,7 +88,7 @@ def test_bad_arguments() -> None:
     wrong = [["x"]]
     with pytest.raises(GradientError, match="wrt holds .*; give names of inputs"):
         check_gradients(loss_of(ops.Tanh), FEEDS, wrong)
-    with pytest.raises(OptionError, match="tolerance=nan: give a number of 0 or more"):
+    with pytest.raises(OptionError, match="tolerance=nan: give a number of at least 0"):
         check_gradients(loss_of(ops.Tanh), FEEDS, tolerance=float("nan"))
 
 

@@ -43,6 +43,7 @@ def test_peak_between_two_steps_is_never_exceeded() -> None:
     [
         lambda: Constant(-1.0),
         lambda: Constant(float("nan")),
+        lambda: Constant(10**400),
         lambda: StepDecay(0.1, 0),
         lambda: Cosine(0.1, 0),
         lambda: Cosine(0.1, 10, least=0.2),
