@@ -15,7 +15,10 @@ HAIR = 1 - 1e-9
 
 
 def with_raised_peaks(profile: Profile) -> Profile:
-    """Return *profile* beside limits whose peaks none of its notable kernels exceeds."""
+    """Return *profile* with each peak that its notable kernels exceed raised to what they reached.
+
+    The name of a raised peak is in ``raised``.
+    """
     limits = profile.limits
     if limits is None:
         return profile

@@ -71,6 +71,7 @@ def write_report(
     if other is None:
         write_page(Report(one.title, __version__, (one,)), place)
         return
+    other, one = told_apart(other, one)
     comparison = compared(other, one, accuracy)
     title = f"{other.title} and {one.title}"
     write_page(Report(title, __version__, (other, one), comparison), place)
@@ -119,6 +120,19 @@ def compilation_of(
     name = programs[0].network.name
     said = {**facts, **_facts(subject.network, programs)}
     return Compilation(title or name, tuple(said.items()), parts, len(programs) - len(shown))
+
+
+def told_apart(*pair: Compilation) -> list[Compilation]:
+    """Return two compilations; if they have one title, the first fact that differs is behind it."""
+    known = [dict(each.facts) for each in pair]
+    names = known[0] if pair[0].title == pair[1].title else ()
+    name = next((name for name in names if known[0][name] != known[1].get(name)), None)
+    if name is None:
+        return list(pair)
+    return [
+        replace(each, title=f"{each.title}, {name} {facts.get(name, 'none')}")
+        for each, facts in zip(pair, known, strict=True)
+    ]
 
 
 def _facts(network: ReportedNetwork, programs: Sequence[ShownProgram]) -> Facts:

@@ -188,6 +188,8 @@ def test_fewer_bits_show_which_layers_have_them_and_how_far_they_are(tmp_path: P
     report = written(low, tmp_path, against=full)
     assert report.comparison is not None
     (one, other) = report.compilations
+    assert report.title == "main, precision float32 and main, precision bfloat16"
+    assert [one.title, other.title] == ["main, precision float32", "main, precision bfloat16"]
     assert dict(one.facts)["precision"] == "float32"
     assert dict(other.facts)["precision"] == "bfloat16"
     assert any(table.title.startswith("Precision") for table in other.parts[0].tables)
