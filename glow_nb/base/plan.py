@@ -14,7 +14,8 @@ from typing import Self
 
 from typing_extensions import override
 
-from glow_nb.base.errors import SettingError, UnsupportedError
+from glow_nb.base.arguments import described
+from glow_nb.base.errors import OptionError, SettingError, UnsupportedError
 from glow_nb.base.literals import format_attributes
 
 Setting = bool | int | str | tuple[int, ...]
@@ -22,6 +23,12 @@ Setting = bool | int | str | tuple[int, ...]
 MAX_SETTING = 1 << 31
 MAX_ROWS = 64
 """The largest number of rows of a register tile; registers never hold more."""
+
+
+def is_setting(value: object) -> bool:
+    """Return whether a plan may have *value*: a whole number, a word, or several of them."""
+    items = value if isinstance(value, tuple) else (value,)
+    return all(isinstance(item, int | str) for item in items)
 
 
 @dataclass(frozen=True)
@@ -36,12 +43,30 @@ class Plan:
     algorithm: str
     settings: tuple[tuple[str, Setting], ...] = ()
 
-    @classmethod
-    def of(cls, algorithm: str, **settings: Setting | None) -> Self:
-        """Return the plan with these *settings*, but for those that are None."""
-        return cls(algorithm, tuple((k, v) for k, v in settings.items() if v is not None))
+    def __post_init__(self) -> None:
+        """Raise OptionError for what is no algorithm or no setting."""
+        if not isinstance(self.algorithm, str) or not isinstance(self.settings, tuple):
+            raise OptionError(
+                f"Plan({described(self.algorithm)}, {described(self.settings)}): give the name of "
+                "an algorithm, and settings as in Plan.of('direct', block=16)"
+            )
+        for name, value in self.settings:
+            if not is_setting(value):
+                raise OptionError(
+                    f"'{name}' of plan {self.algorithm!r} is {described(value)}; give whole "
+                    "numbers or words"
+                )
 
-    def updated(self, **settings: Setting | None) -> Self:
+    @classmethod
+    def of(cls, algorithm: str, **settings: Setting | list[int] | None) -> Self:
+        """Return the plan with these *settings*, but for those that are None."""
+        given = {name: value for name, value in settings.items() if value is not None}
+        return cls(
+            algorithm,
+            tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in given.items()),
+        )
+
+    def updated(self, **settings: Setting | list[int] | None) -> Self:
         """Return this plan with other *settings*; None removes one."""
         return type(self).of(self.algorithm, **{**dict(self.settings), **settings})
 

@@ -19,7 +19,7 @@ from functools import singledispatch
 from typing import Any
 
 from glow_nb.base.override import override
-from glow_nb.base.plan import Plan
+from glow_nb.base.plan import Plan, is_setting
 from glow_nb.base.size_text import begins_size, read_size
 from glow_nb.base.table import html_text
 from glow_nb.base.tokens import Token, TokenStream
@@ -194,8 +194,7 @@ class TokenReader(TokenStream):
         algorithm = self.expect_kind("word", "an algorithm")
         settings: dict[str, Any] = self.read_attributes()
         for name, value in settings.items():
-            items = value if isinstance(value, tuple) else (value,)
-            if not all(isinstance(item, bool | int | str) for item in items):
+            if not is_setting(value):
                 raise self.error(f"'{name}' of a plan must be whole numbers or words", algorithm)
         return Plan(algorithm.text, tuple(settings.items()))
 

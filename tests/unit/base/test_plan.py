@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from glow_nb.base.errors import ParseError, UnsupportedError
+from glow_nb.base.errors import OptionError, ParseError, UnsupportedError
 from glow_nb.base.plan import Plan
 from glow_nb.hlir.parse import parse_module
 from glow_nb.llir.form import form_of
@@ -39,6 +40,24 @@ def test_settings_are_asked_for_by_name_and_kind() -> None:
     assert not PLAN.has("gone")
     assert PLAN.number("units", 1) == 1
     assert str(PLAN.updated(dot=None, tile=None)) == "direct {rows = 6, fetch = true}"
+
+
+def test_a_list_of_sizes_is_a_tuple() -> None:
+    assert hash(Plan.of("direct", tile=[2, 4])) == hash(Plan.of("direct", tile=(2, 4)))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda: Plan(3), r"Plan\(3, \(\)\): give the name of an algorithm"),  # type: ignore[arg-type]
+        (lambda: Plan("direct", {"rows": 3}), r"Plan\('direct', {'rows': 3}\): give"),  # type: ignore[arg-type]
+        (lambda: Plan.of("direct", rows=1.5), "'rows' of plan 'direct' is 1.5; give whole numbers"),  # type: ignore[arg-type]
+        (lambda: PLAN.updated(tile=[[2]]), r"'tile' of plan 'direct' is \(\[2\],\); give whole"),  # type: ignore[list-item]
+    ],
+)
+def test_what_is_no_plan_is_refused(wrong: Callable[[], object], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        wrong()
 
 
 @pytest.mark.parametrize("name", ["dot", "fetch", "other"])

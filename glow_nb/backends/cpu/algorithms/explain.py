@@ -99,7 +99,7 @@ class PlanTable(dict[str, LayerPlans]):
             raise OptionError(f"node {name!r:.80} went into several layers; give one of {layers}")
         known = {each for layer in self.values() for each in (layer.name, *layer.names)}
         raise OptionError(
-            f"no layer {name!r:.80} is a convolution or matrix product{closest(name, known)}; "
+            f"no layer {name!r:.80} is a convolution or matrix product{closest(str(name), known)}; "
             f"those are {listed(self)}"
         )
 

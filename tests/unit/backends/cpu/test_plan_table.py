@@ -40,6 +40,8 @@ def test_the_table_says_what_is_chosen_and_why() -> None:
     assert table.get("conv") is None
     with pytest.raises(OptionError, match="no layer 'conv'.*did you mean 'conv1'"):
         table["conv"]
+    with pytest.raises(OptionError, match="no layer 3 is a convolution"):
+        table[3]  # type: ignore[index]
 
 
 def test_a_layer_has_the_names_of_all_nodes_that_went_into_it() -> None:
