@@ -20,7 +20,7 @@ from glow_nb.backends.backend import Executable
 from glow_nb.backends.cpu.backend import CpuBackend
 from glow_nb.backends.interpreter import Interpreter
 from glow_nb.backends.options import option
-from glow_nb.base.arguments import MOST_THREADS, as_shapes
+from glow_nb.base.arguments import MOST_THREADS, as_shapes, number
 from glow_nb.base.errors import FeedError, OptionError
 from glow_nb.bisection import bisect
 from glow_nb.hlir import ops
@@ -333,3 +333,9 @@ def test_no_message_holds_the_text_of_an_array_or_of_an_object(value: object) ->
             glow_nb.compile(relu(), **{name: value})  # type: ignore[arg-type]
         assert "array(" not in str(caught.value)
         assert " at 0x" not in str(caught.value)
+
+
+def test_a_whole_number_that_no_float_can_be_is_infinite() -> None:
+    assert number("growth", 10**400, 0.0) == math.inf
+    with pytest.raises(OptionError, match="^growth=-1000.*: give a number of 0 or more"):
+        number("growth", -(10**400), 0.0)
