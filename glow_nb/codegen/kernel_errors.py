@@ -30,6 +30,7 @@ _SIGNS = {
     **{"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%"},
     **{"pow": "**", "neg": "-", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "=="},
     **{"ne": "!=", "and_": "&", "or_": "|", "xor": "^", "lshift": "<<", "rshift": ">>"},
+    **{"not_": "not", "truth": "if", "invert": "~"},
 }
 """Python's operators, by the names that numba has for them."""
 

@@ -40,6 +40,8 @@ def kernel(line: str) -> KernelSource:
             "y = own_share(dest, 1, 2, 3, 1)",
             r": float32\* is given where int64 is needed;",
         ),
+        ("y = not dest", r"Python's not does not take"),
+        ("if dest: pass", r"Python's if does not take"),
         ("y = len(dest)", r"Python's len does not take \(float32\*\)"),
     ],
 )

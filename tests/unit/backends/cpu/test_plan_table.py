@@ -12,7 +12,11 @@ import pytest
 import glow_nb
 from glow_nb.backends.cpu.algorithms import ALGORITHMS, Candidate
 from glow_nb.backends.cpu.algorithms.explain import PlanTable
+from glow_nb.backends.cpu.backend import CpuBackend
+from glow_nb.backends.cpu.options import CpuOptions
 from glow_nb.base.errors import OptionError
+from glow_nb.kernels.machine.rows import ROWS
+from glow_nb.kernels.target import Target
 from tests.unit.backends.cpu.plan_samples import convolution, plans_of
 
 ROOT = Path(__file__).parents[4]
@@ -61,6 +65,19 @@ def test_a_layer_has_the_names_of_all_nodes_that_went_into_it() -> None:
     layers = [replace(table["norm"], name=name) for name in ("left", "right")]
     with pytest.raises(OptionError, match=r"'norm' went into several layers.*\['left', 'right'\]"):
         PlanTable(layers)["norm"]
+
+
+def test_the_page_has_the_estimates_of_a_layer() -> None:
+    page = (ROOT / "docs" / "plans.md").read_text(encoding="utf-8")
+    target, layer = Target.of(ROWS["zen3"]), "batch_normalization_1"
+    cycles: list[float] = []
+    for said in (None, {layer: "not winograd"}):
+        backend = CpuBackend(target, CpuOptions(plan=said))
+        model = ROOT / "experiments" / "digits.onnx"
+        chosen = glow_nb.plans(model, backend=backend, shapes={"batch": 1})[layer].chosen
+        assert f"`{chosen.plan} {chosen.cycles:.0f}" in page
+        cycles.append(chosen.cycles)
+    assert f"the estimate is {cycles[1] / cycles[0]:.2f} times" in page
 
 
 def test_an_unknown_argument_of_plans_is_refused() -> None:
