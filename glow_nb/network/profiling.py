@@ -37,7 +37,7 @@ def profile_network(
     _require_truth(limits)
     with within_memory(f"network {name!r}"):
         profile = profile_executable(name, executable, inputs, runs=runs, limits=None)
-        return beside_limits(profile, executable) if limits else profile
+    return beside_limits(profile, executable) if limits else profile
 
 
 def profile_in_turn(name: str, networks: Sequence[Profiled], *, runs: int, limits: bool) -> Profile:
@@ -61,12 +61,16 @@ def beside_limits(profile: Profile, executable: object) -> Profile:
 
     A kernel that exceeds a limit triggers one new measurement; a peak of arithmetic that is still
     exceeded is raised.
+
+    Raises:
+        MemoryLimitError: The system gives no memory for the measurement.
     """
     if not isinstance(executable, LimitedExecutable):
         return profile
-    limited = profile.with_limits(executable.limits())
-    if limited.beats_limits:
-        limited = profile.with_limits(executable.limits(were_beaten=True))
+    with within_memory(f"network {profile.network!r}"):
+        limited = profile.with_limits(executable.limits())
+        if limited.beats_limits:
+            limited = profile.with_limits(executable.limits(were_beaten=True))
     return with_raised_peaks(limited)
 
 

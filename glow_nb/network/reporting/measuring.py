@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from glow_nb.base.feeds import Feeds
 from glow_nb.base.random_arrays import random_array
 from glow_nb.base.types import Array
 from glow_nb.network.profile import KernelTime, Profile, kernel_times
-from glow_nb.network.raised_peaks import with_raised_peaks
+from glow_nb.network.profiling import beside_limits
 from glow_nb.network.reporting.machine import roof_of
 from glow_nb.network.reporting.networks import ReportedNetwork
 from glow_nb.network.reporting.programs import ShownProgram, functions_of
@@ -71,9 +71,9 @@ def measured(subjects: Sequence[Subject], inputs: Feeds | None, runs: int) -> li
         return [[unmeasured] * len(subject.programs) for subject in subjects]
     meters = [[_Meter(one, inputs) for one in _runnable(subject)] for subject in subjects]
     counts = rounds_of(runs) if len(subjects) > 1 else [runs]
-    for number, count in enumerate(counts):
+    for count in counts:
         for meter in itertools.chain.from_iterable(meters):
-            meter.run(count, is_last=number == len(counts) - 1)
+            meter.run(count)
     in_turn = len(subjects) > 1
     return [[found for meter in own for found in meter.found(in_turn)] for own in meters]
 
@@ -108,14 +108,14 @@ class _Meter:
         self._profiles: list[Profile] = []
         self._reason = ""
 
-    def run(self, runs: int, *, is_last: bool) -> None:
-        """Run so often, and look up the machine's limits in the last round."""
+    def run(self, runs: int) -> None:
+        """Run so often."""
         if self._reason:
             return
         try:
             if self._feeds is None:
                 self._feeds = random_feeds(self._subject.network, self._subject.programs)
-            profile = self._subject.network.profile(self._feeds, runs=runs, limits=is_last)
+            profile = self._subject.network.profile(self._feeds, runs=runs, limits=False)
             self._profiles.append(profile)
         except GlowError as error:
             if self._inputs is not None:
@@ -123,16 +123,17 @@ class _Meter:
             self._reason = f"Time was not measured, as a run on random numbers fails: {error}"
 
     def found(self, in_turn: bool) -> list[Measured]:
-        """Return what was measured of each program."""
+        """Return what was measured of each program, beside the machine's limits."""
         if self._reason:
             return [Measured(reason=self._reason)] * len(self._subject.programs)
-        profile = joined(self._profiles)
+        executable = self._subject.programs[0].network.executable
+        profile = beside_limits(joined(self._profiles), executable)
         inputs = "random numbers" if self._inputs is None else "given arrays"
         return [_of_program(shown, profile, inputs, in_turn) for shown in self._subject.programs]
 
 
 def joined(profiles: Sequence[Profile]) -> Profile:
-    """Return the runs of all *profiles* of one network as one, beside the limits of the last."""
+    """Return the runs of all *profiles* of one network as one."""
     last = profiles[-1]
     reports = [kernel.report for kernel in last.kernels]
     alike = [one for one in profiles if [kernel.report for kernel in one.kernels] == reports]
@@ -142,10 +143,7 @@ def joined(profiles: Sequence[Profile]) -> Profile:
         np.concatenate([one.timings.stamps for one in alike]),
         tuple(seconds for one in alike for seconds in one.timings.plain_seconds),
     )
-    whole = Profile(last.network, last.threads, kernel_times(reports, timings), timings)
-    if last.limits is None:
-        return whole
-    return with_raised_peaks(replace(whole.with_limits(last.limits), raised=last.raised))
+    return Profile(last.network, last.threads, kernel_times(reports, timings), timings)
 
 
 def random_feeds(network: ReportedNetwork, programs: Sequence[ShownProgram]) -> dict[str, Array]:

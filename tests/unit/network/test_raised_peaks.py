@@ -7,6 +7,7 @@ import pytest
 
 from glow_nb.backends.backend import Timings
 from glow_nb.base.costs import Cost, InstructionCost
+from glow_nb.base.errors import MemoryLimitError
 from glow_nb.base.kernel_report import KernelReport
 from glow_nb.base.machine_limits import DotRate, MachineLimits, MemoryLevel
 from glow_nb.commands.profile import totals
@@ -73,6 +74,15 @@ def test_the_peak_of_a_dot_instruction_is_raised_by_itself() -> None:
     assert profile.limits.flop_rate == LIMITS.flop_rate
     assert profile.limits.dots[0].operation_rate == pytest.approx(8e9)
     assert profile.raised == (DOTS[0].dot,)
+
+
+def test_limits_that_get_no_memory_end_in_one_error() -> None:
+    class Full:
+        def limits(self, *, were_beaten: bool = False) -> MachineLimits:
+            raise MemoryError
+
+    with pytest.raises(MemoryLimitError, match="network 'net'"):
+        beside_limits(profile_of((report("any", 100), 1)), Full())
 
 
 def test_short_kernels_raise_no_peak() -> None:

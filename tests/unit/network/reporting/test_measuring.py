@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import glow_nb
+from glow_nb.backends.backend import Timings
 from glow_nb.base.feeds import Feeds
 from glow_nb.base.machine_limits import DotRate, MachineLimits, MemoryLevel
-from glow_nb.network.network import Network
-from glow_nb.network.profile import Profile
+from glow_nb.network.network import CompiledNetwork, Network
+from glow_nb.network.profile import Profile, kernel_times
+from glow_nb.network.profiling import beside_limits
 from glow_nb.network.reporting.machine import roof_of
 from glow_nb.network.reporting.measuring import ROUND, Subject, joined, measured, rounds_of
 from glow_nb.network.reporting.programs import programs_of
@@ -82,6 +84,38 @@ def test_runs_of_several_rounds_are_one_profile() -> None:
     assert len(whole.timings.plain_seconds) == 5
     shortest = min(one.kernels[0].min_seconds for one in profiles)
     assert whole.kernels[0].min_seconds == shortest
+
+
+def test_limits_are_measured_again_if_a_kernel_exceeds_them_in_any_round(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    net, asked = compiled(), list[bool]()
+    assert isinstance(net, CompiledNetwork)
+    fast = net.profile(np.ones((3, 2), np.float32), runs=ROUND, limits=False)
+    stamps = 1000 * (fast.timings.stamps - fast.timings.stamps.min())
+    timings = Timings(stamps, fast.timings.plain_seconds)
+    slow = Profile("slow", 1, kernel_times([fast.kernels[0].report], timings), timings)
+    rate = fast.cost.bytes / (10 * fast.kernels[0].min_seconds)
+
+    def limits(*, were_beaten: bool = False) -> MachineLimits:
+        asked.append(were_beaten)
+        return MachineLimits(1, 1e12, (MemoryLevel("DRAM", 0, rate, rate),))
+
+    rounds = iter((fast, slow))
+
+    def profile(_: Feeds, *, runs: int = 20, limits: bool = True) -> Profile:
+        assert runs == ROUND
+        found = next(rounds)
+        return beside_limits(found, net.executable) if limits else found
+
+    monkeypatch.setattr(net.executable, "limits", limits, raising=False)
+    monkeypatch.setattr(net, "profile", profile)
+    subjects = [Subject(each, programs_of(each)) for each in (net, compiled())]
+    (found,), _ = measured(subjects, None, 2 * ROUND)
+    assert asked == [False, True]
+    assert found.run is not None
+    assert found.run.roof is not None
+    assert found.times[0].limit > found.times[0].minimum
 
 
 def test_each_function_of_a_module_is_measured() -> None:
