@@ -108,7 +108,7 @@ ALSO: Mapping[str, Groups] = {
 
 HIDDEN = (
     *("border", "compile_again", "course", "direct_run", "for_a_run", "for_reading", "general"),
-    *("notify_hot", "of_one_program", "opened", "programs", "rebuilding", "take_programs"),
+    *("of_one_program", "opened", "programs", "rebuilding", "take_programs"),
 )
 """Members of public classes that only other modules of the package call: they have no entry."""
 
@@ -158,8 +158,9 @@ def _lines(module: str) -> Iterator[str]:
 def _entry(name: str, elsewhere: str | None) -> Iterator[str]:
     if elsewhere is None:
         yield f"::: {name}"
-        if isinstance(resolve_name(name), type):
-            members = inherited_members(resolve_name(name))
+        found = resolve_name(name)
+        if isinstance(found, type):
+            members = inherited_members(found)
             yield from ("    options:", f"      inherited_members: [{', '.join(members)}]")
             yield f'      filters: ["!^_", "!^({"|".join(HIDDEN)})$"]'
         yield ""
@@ -167,10 +168,8 @@ def _entry(name: str, elsewhere: str | None) -> Iterator[str]:
         yield from (f"### `{name}` {{ #{name} }}", "", f"It is [`{elsewhere}`][{elsewhere}].", "")
 
 
-def inherited_members(found: object) -> list[str]:
+def inherited_members(found: type) -> list[str]:
     """Return the public members of a class that come from bases without an entry of their own."""
-    if not isinstance(found, type):
-        return []
     ours = [base for base in found.__mro__[1:] if base.__module__.startswith("glow_nb.")]
     shown = [base for base in ours if id(base) in _documented()]
     names = {name for base in ours if base not in shown for name in vars(base)}
