@@ -30,8 +30,7 @@ def with_raised_peaks(profile: Profile) -> Profile:
     if not reached:
         return profile
     peaks = {name: HAIR * rate for name, rate in reached.items()}
-    raised = tuple(dict.fromkeys((*profile.raised, *reached)))
-    return dataclasses.replace(profile.with_limits(limits.with_peaks(peaks)), raised=raised)
+    return dataclasses.replace(profile.with_limits(limits.with_peaks(peaks)), raised=tuple(reached))
 
 
 def _exceeds_its_peak(kernel: KernelTime) -> bool:
