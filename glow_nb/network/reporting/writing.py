@@ -65,7 +65,7 @@ def write_report(
     made = [compilation_of(*own, share=share) for own in given]
     one = made[0]
     if against is not None:
-        other, accuracy = made[1], accuracy_of(network, against, inputs)
+        other, accuracy = made[1], accuracy_of(subjects[0], against, inputs)
     elif other is not None and other.title == one.title:
         other = replace(other, title=f"{other.title} in {format_name(page.name)}")
     if other is None:
@@ -169,8 +169,8 @@ def _drift(drift: object) -> tuple[Table, ...]:
     return (Table("Drift from floats", found.columns, rows, note),)
 
 
-def accuracy_of(one: ReportedNetwork, other: ReportedNetwork, inputs: Feeds | None) -> Table | None:
-    """Return how far the outputs of two networks are apart on the same inputs.
+def accuracy_of(subject: Subject, other: ReportedNetwork, inputs: Feeds | None) -> Table | None:
+    """Return how far the outputs of the *subject* and another network are apart on the same inputs.
 
     None for modules of functions, networks with states, which a run would change, those with other
     inputs, where no output is of both, and where a run on random numbers fails.
@@ -178,12 +178,13 @@ def accuracy_of(one: ReportedNetwork, other: ReportedNetwork, inputs: Feeds | No
     Raises:
         GlowError: As :meth:`Network.run`, for *inputs* that are given.
     """
+    one = subject.network
     if functions_of(one) or functions_of(other) or len(one.state) or len(other.state):
         return None
     if set(one.inputs) != set(other.inputs):
         return None
     try:
-        feeds = random_feeds(one, programs_of(one)) if inputs is None else inputs
+        feeds = random_feeds(one, subject.programs) if inputs is None else inputs
         expected, found = other.run(feeds), one.run(feeds)
     except GlowError:
         if inputs is not None:
