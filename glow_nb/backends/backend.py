@@ -201,7 +201,7 @@ class Backend(Protocol):
     """
 
     left_out: Collection[str] = ()
-    """Passes that are left out of all compilations for it (:func:`compiler.leaving_out`)."""
+    """Passes that are left out of all compilations for it (``compile(without=...)``)."""
 
     precision: Precision = FULL
     """What factors of products of float32 are rounded to (``compile(precision=...)``)."""
@@ -325,7 +325,7 @@ class ModuleBackend(Protocol):
         Args:
             functions: All of them; None for functions that need not have the layers, since others
                 have them.
-            passes: Applies the passes to the graph of a function.
+            passes: The passes and steps that the graph of each function goes through.
 
         Raises:
             OptionError: An option names a layer that none of *functions* has.
